@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA backend: a kernel's bytes are its constants and a cubin, loaded on a device when it is
- * first launched there. */
+ * The CUDA backend.  A kernel's bytes are its constants and a cubin, which is loaded on a device
+ * when it is first launched there. */
 #include "backends/cuda/launch.h"
 
 #include <stdio.h>
@@ -25,8 +25,8 @@ static bool probe(struct target *t, struct diag *d)
     return true;
 }
 
-static bool pack(const struct cuda_config *c, const struct blob *cubin, struct blob *out,
-                 struct diag *d)
+static bool pack_blob(const struct cuda_config *c, const struct blob *cubin, struct blob *out,
+                      struct diag *d)
 {
     struct head head;
 
@@ -43,8 +43,9 @@ static bool pack(const struct cuda_config *c, const struct blob *cubin, struct b
     return true;
 }
 
-static bool to_blob(const struct cuda_config *c, const struct text *source, const struct target *t,
-                    const struct dump *dump, struct blob *out, struct diag *d)
+static bool compile_to_blob(const struct cuda_config *c, const struct text *source,
+                            const struct target *t, const struct dump *dump, struct blob *out,
+                            struct diag *d)
 {
     struct blob cubin = { 0 };
     char arch[sizeof t->isa + 1];
@@ -52,10 +53,12 @@ static bool to_blob(const struct cuda_config *c, const struct text *source, cons
 
     if (dump)
         dump->file(dump->user, "kernel.cu", source->s, source->n);
-    /* by warps, 12.0 has instructions for blocks with scales for its family only */
+    /* for warps, capability 12.0 has block-scaled instructions only in its family-specific
+     * target */
     snprintf(arch, sizeof arch, "%s%s", t->isa,
              c->mx.kind && c->mma_path == MMA_PATH_warp ? "f" : "");
-    ok = limber_nvrtc(source->s, arch, t->no_compiler, dump, &cubin, d) && pack(c, &cubin, out, d);
+    ok = limber_nvrtc(source->s, arch, t->no_compiler, dump, &cubin, d) &&
+         pack_blob(c, &cubin, out, d);
     if (ok && dump)
         dump->file(dump->user, "kernel.cubin", (const char *)cubin.data, cubin.size);
     free(cubin.data);
@@ -70,12 +73,12 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     bool ok;
 
     ok = limber_cuda_config(p, t, &config, d) && limber_cuda_source(p, &config, &source, d) &&
-         to_blob(&config, &source, t, dump, out, d);
+         compile_to_blob(&config, &source, t, dump, out, d);
     limber_text_clear(&source);
     return ok;
 }
 
-/* The kernel's constants and its source, which say all that compile() depends on. */
+/* The key is the kernel's constants and source, which determine all that compile() makes. */
 static bool code_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
 {
     struct cuda_config config;
@@ -85,7 +88,7 @@ static bool code_key(const struct plan *p, const struct target *t, struct blob *
 
     ok = limber_cuda_config(p, t, &config, d) && limber_cuda_source(p, &config, &source, d);
     text = (struct blob){ (unsigned char *)source.s, source.n };
-    ok = ok && pack(&config, &text, out, d);
+    ok = ok && pack_blob(&config, &text, out, d);
     limber_text_clear(&source);
     return ok;
 }
@@ -101,7 +104,8 @@ static bool compile_scan(limber_format f, const struct target *t, const struct d
     config.mma_path = MMA_PATH_scan;
     config.side[0].f = config.side[1].f = config.result = config.scalars = f;
     config.side[0].limb = config.side[1].limb = f;
-    ok = limber_cuda_scan_source(&config, &source, d) && to_blob(&config, &source, t, dump, out, d);
+    ok = limber_cuda_scan_source(&config, &source, d) &&
+         compile_to_blob(&config, &source, t, dump, out, d);
     limber_text_clear(&source);
     return ok;
 }
@@ -115,7 +119,8 @@ static bool compile_steps(const struct epilogue *e, const struct target *t, cons
 
     memset(&config, 0, sizeof config);
     config.mma_path = MMA_PATH_steps;
-    ok = limber_cuda_steps_source(e, &source, d) && to_blob(&config, &source, t, dump, out, d);
+    ok = limber_cuda_steps_source(e, &source, d) &&
+         compile_to_blob(&config, &source, t, dump, out, d);
     limber_text_clear(&source);
     return ok;
 }
@@ -179,11 +184,19 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-static const struct device_ops device_ops = {
-    limber_cuda_holds, compile_scan,      limber_cuda_scan, limber_cuda_records, limber_cuda_ready,
-    limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums, limber_cuda_pairs,   limber_cuda_alloc,
-    limber_cuda_free,  compile_steps,     limber_cuda_steps
-};
+static const struct device_ops device_ops = { limber_cuda_is_device_memory,
+                                              compile_scan,
+                                              limber_cuda_scan,
+                                              limber_cuda_is_capturing,
+                                              limber_cuda_ready,
+                                              limber_cuda_terms,
+                                              limber_cuda_weigh,
+                                              limber_cuda_sums,
+                                              limber_cuda_pairs,
+                                              limber_cuda_alloc,
+                                              limber_cuda_free,
+                                              compile_steps,
+                                              limber_cuda_steps };
 
 const struct backend limber_backend_cuda = { .name = "cuda",
                                              .probe = probe,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Blocks that stay, and share B's tiles where the device lets them run side by side. */
+ * Persistent blocks, which share tiles of B in a cluster where the device allows clusters. */
 #include "backends/cuda/launch.h"
 
 static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks, bool early,
@@ -15,8 +15,8 @@ static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks, b
                                .attributes = early ? 2 : 1 };
 }
 
-int limber_cuda_clusters(const struct cuda_driver *c, const struct cuda_config *f,
-                         cu_function multiply)
+int limber_cuda_resident_clusters(const struct cuda_driver *c, const struct cuda_config *f,
+                                  cu_function multiply)
 {
     struct cu_launch_attribute attribute[2];
     struct cu_launch launch = launch_of(f, f->cluster, false, attribute);
@@ -28,7 +28,7 @@ int limber_cuda_clusters(const struct cuda_driver *c, const struct cuda_config *
     return n;
 }
 
-int limber_cuda_cluster(const struct run *r, int64_t tiles_m)
+int limber_cuda_cluster_size(const struct run *r, int64_t tiles_m)
 {
     return tiles_m > 1 && r->loaded->clusters > 0 ? r->kernel->config.cluster : 1;
 }
@@ -43,7 +43,8 @@ bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struc
                                         limber_cuda_begins_early(r, KERNEL_multiply), attribute);
 
     if (args->cluster == 1)
-        return limber_cuda_start(r, KERNEL_multiply, clusters, f->threads, f->shared, args, d);
+        return limber_cuda_launch_kernel(r, KERNEL_multiply, clusters, f->threads, f->shared, args,
+                                         d);
     launch.stream = r->stream;
     return limber_cuda_ok(r->driver,
                           r->driver->cuLaunchKernelEx(&launch, r->loaded->function[KERNEL_multiply],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A plan as the constants of its kernels. */
+ * Flattens a plan into the constants of its kernels. */
 #include "backends/cuda/cuda.h"
 #include "backends/served.h"
 #include "ir/num/dot.h"
@@ -8,7 +8,8 @@
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* Beside what all backends serve.  The engine binds index maps; order is read here. */
+/* Operations that this backend serves beyond backends/served.c.  The engine binds index maps; their
+ * order is read here. */
 static const struct served served = {
     .backend = "cuda",
     .float_limbs = true,
@@ -50,22 +51,22 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c, str
     s->digits = (int32_t)(limber_num(n, ATTR_bits) + 1 + 31) / 32;
 }
 
-bool limber_cuda_on_cores(enum unit u)
+bool limber_cuda_is_tensor_unit(enum unit u)
 {
     return u == UNIT_i8 || limber_units[u].tensor;
 }
 
-/* Bytes are not multiplied into tensor memory everywhere, and no plan multiplies E5M2 there. */
-bool limber_cuda_into_columns(enum unit u, const struct target *t)
+/* Not every device multiplies bytes into tensor memory, and no plan multiplies E5M2 there. */
+bool limber_cuda_uses_tensor_memory(enum unit u, const struct target *t)
 {
-    return limber_cuda_on_cores(u) && limber_target_has(t, "tcgen05") && u != UNIT_e5m2 &&
+    return limber_cuda_is_tensor_unit(u) && limber_target_has(t, "tcgen05") && u != UNIT_e5m2 &&
            (u != UNIT_i8 || limber_target_has(t, "tcgen05-i8"));
 }
 
-bool limber_cuda_by_tiles(enum unit u, const struct target *t)
+bool limber_cuda_reads_shared(enum unit u, const struct target *t)
 {
-    return (limber_cuda_on_cores(u) && limber_target_has(t, "wgmma")) ||
-           limber_cuda_into_columns(u, t);
+    return (limber_cuda_is_tensor_unit(u) && limber_target_has(t, "wgmma")) ||
+           limber_cuda_uses_tensor_memory(u, t);
 }
 
 bool limber_cuda_fetches(const struct cuda_config *c)
@@ -73,10 +74,10 @@ bool limber_cuda_fetches(const struct cuda_config *c)
     return c->mma_path == MMA_PATH_group || c->mma_path == MMA_PATH_tensor;
 }
 
-/* Who multiplies on this unit. */
+/* Chooses the threads and instructions that multiply on this unit. */
 static int mma_path_of(enum unit u, const struct target *t)
 {
-    bool small = limber_cuda_on_cores(u);
+    bool small = limber_cuda_is_tensor_unit(u);
 
     if (u == UNIT_exact)
         return MMA_PATH_element;
@@ -84,7 +85,7 @@ static int mma_path_of(enum unit u, const struct target *t)
         return MMA_PATH_unit;
     if (small && limber_target_has(t, "wgmma"))
         return MMA_PATH_group;
-    if (limber_cuda_into_columns(u, t))
+    if (limber_cuda_uses_tensor_memory(u, t))
         return MMA_PATH_tensor;
     if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
         return MMA_PATH_warp;
@@ -93,7 +94,7 @@ static int mma_path_of(enum unit u, const struct target *t)
     return MMA_PATH_lane;
 }
 
-/* Tensor cores sum as they do, and no others. */
+/* Checks that the device's tensor cores sum as the plan says. */
 static bool check_sums(const struct cuda_config *c, const struct node *n, const struct target *t,
                        struct diag *d)
 {
@@ -122,12 +123,12 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     c->step = (int32_t)tile[5] * c->bytes / c->packed;
     c->shared = (c->inside ? 2 : c->stages) * c->step * (held_a * c->bm + held_b * c->bn);
     c->shared += c->stages * c->mx.scales * (c->bm + c->bn);
-    if (c->inside)              /* stages are of elements; those of warpgroups are 128 x 32 */
+    if (c->inside) /* stages hold elements; those for warpgroups are 128 x 32 */
         c->shared += c->stages * 4 *
                      (limber_cuda_fetches(c) ? 128 * 32 : c->step / c->bytes * (c->bm + c->bn));
     c->threads = c->bm / c->wm * (c->bn / c->wn) * 32;
     if (c->mma_path ==
-        MMA_PATH_portable) {   /* padded lines, and a tile of sums for each that is added up */
+        MMA_PATH_portable) { /* padded lines; a tile of sums for each warp and accumulator */
         c->shared = c->stages * (c->step + 16) * (held_a * c->bm + held_b * c->bn) +
                     c->threads / 32 * (c->totals ? 1 : c->accumulators) * 1536;
         c->window = 0;
@@ -137,22 +138,22 @@ static void set_tile(struct cuda_config *c, const struct node *n)
         c->shared += 16 * (c->inside ? 2 : c->stages) +
                      (c->mma_path == MMA_PATH_tensor ? TENSOR_BARRIERS : 0);
     }
-    /* by twos, columns' limbs come from L2 half as often; through a window threads fetch them */
+    /* pairs of blocks read B's limbs from L2 half as often; with a window, threads fetch B */
     c->cluster = limber_cuda_fetches(c) && !c->window && !c->inside ? 2 : 1;
     if (c->window)
         c->shared += WINDOW_LINE * c->bn;
 }
 
-/* Chains end, and exact totals are saved before they leave their registers. */
+/* Sets the steps after which chains end, and after which exact totals are saved from registers. */
 static void set_lengths(struct cuda_config *c, const struct node *n)
 {
-    /* whole steps: checked for units of f64, whose groups are the caller's */
+    /* whole steps; units of f64 were checked, since the caller sets their groups */
     int64_t steps = limber_num(n, ATTR_chunk) * c->bytes / c->step;
 
     c->chunk_steps = steps < 1 ? 1 : steps > INT32_MAX / 128 ? INT32_MAX / 128 : (int32_t)steps;
     c->flush_steps = c->chunk_steps;
     if (limber_units[c->unit].tensor)
-        c->flush_steps *= 64; /* sums of 64 chains below 2^24 fit 31 bits */
+        c->flush_steps *= 64; /* a sum of 64 chains below 2^24 fits 31 bits */
 }
 
 static bool set_exact(struct cuda_config *c)
@@ -205,7 +206,8 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->mma_path = mma_path_of((enum unit)c->unit, t);
     c->reconstruct = (int32_t)limber_num(combine, ATTR_reconstruct);
     c->rsc = limber_plan_order(p, products->in[1]) == ORDER_rsc;
-    c->window = c->rsc && c->side[1].scaled != SCALED_lines; /* pixels are in many lines */
+    /* lines scaled one by one share pixels, so no window */
+    c->window = c->rsc && c->side[1].scaled != SCALED_lines;
     c->rows = (int32_t)products->rows;
     c->accumulators = products->type.count;
     c->most_rows = limber_most_rows(products);
@@ -225,9 +227,9 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
         return set_exact(c);
     }
     if (c->mma_path == MMA_PATH_unit && limber_num(products, ATTR_sums) != SUMS_fma)
-        limber_cuda_block_scaled(p, t, c);
+        limber_cuda_set_block_scaled(p, t, c);
     else if (c->mma_path == MMA_PATH_unit)
-        limber_cuda_unit(p, c);
+        limber_cuda_set_unit(p, c);
     c->inside = limber_num(products, ATTR_split) == SPLIT_inside;
     c->parted = p->roundings > 0;
     if (c->inside && c->mma_path != MMA_PATH_warp && !limber_cuda_fetches(c))

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cubins that come along with a program, in the folder LIMBER_CUBINS; those that NVRTC makes go to
- * the folder LIMBER_KEEP_CUBINS.
+ * Precompiled cubins that come with a program, in the folder LIMBER_CUBINS. Those that NVRTC
+ * compiles are kept in the folder LIMBER_KEEP_CUBINS.
  *
  * A cubin is found by its architecture and a hash of all that NVRTC gets: source, headers, options.
- * Nothing else of the device is part of that, so devices of one architecture share a folder.  A
+ * Devices of one architecture share a folder, since nothing else of them is part of the hash.  A
  * file is a line of text, then the cubin:
  *
  *   limber-cubin 1 ARCHITECTURE NVRTC PROGRAM BYTES SUM
  *
- * SUM is the hash of the line up to there and of the cubin.  It finds damage, not malice: whoever
- * writes to the folder chooses what runs on the device. */
-#define _GNU_SOURCE /* asprintf */
+ * SUM is the hash of the line up to there and of the cubin.  It detects damage, not malice: whoever
+ * can write to the folder decides what runs on the device. */
+#define _GNU_SOURCE /* for asprintf */
 #define XXH_INLINE_ALL
 #include "backends/cuda/driver.h"
 #include "backends/settings.h"
@@ -28,14 +28,15 @@
 
 #include <xxhash.h>
 
-enum { HEX = 32, LINE = 128 }; /* digits of a hash; most bytes of the line */
+enum { HEX = 32, LINE = 128 }; /* hexadecimal digits of a hash; most bytes of the line */
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* One line for each kind of trouble in a process.  In every case the folder has no kernel. */
+/* Each kind of trouble is reported once in a process.  In all cases the folder lacks a kernel. */
 enum trouble { TROUBLE_architecture, TROUBLE_entry, TROUBLE_keep, TROUBLES };
 
-__attribute__((format(printf, 2, 3))) static void say(enum trouble which, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void report(enum trouble which, const char *format,
+                                                         ...)
 {
     static atomic_bool said[TROUBLES];
     va_list args;
@@ -57,7 +58,7 @@ static void to_hex(XXH128_hash_t hash, char hex[HEX + 1])
              (unsigned long long)hash.low64);
 }
 
-static void add_text(XXH3_state_t *state, const char *text)
+static void hash_text(XXH3_state_t *state, const char *text)
 {
     XXH3_128bits_update(state, text, strlen(text) + 1);
 }
@@ -69,13 +70,13 @@ static void hash_program(const struct cuda_program *p, char hex[HEX + 1])
     XXH3_INITSTATE(&state);
     XXH3_128bits_reset(&state);
     XXH3_128bits_update(&state, &p->headers, sizeof p->headers);
-    add_text(&state, p->source);
+    hash_text(&state, p->source);
     for (int i = 0; i < p->headers; i++) {
-        add_text(&state, p->header[i].name);
-        add_text(&state, p->header[i].text);
+        hash_text(&state, p->header[i].name);
+        hash_text(&state, p->header[i].text);
     }
     for (int i = 0; i < p->options; i++)
-        add_text(&state, p->option[i]);
+        hash_text(&state, p->option[i]);
     to_hex(XXH3_128bits_digest(&state), hex);
 }
 
@@ -93,7 +94,7 @@ static void hash_entry(const char *line, size_t length, const unsigned char *cub
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* All of a regular file; NULL without one. */
+/* Reads all of a regular file; NULL if that fails. */
 static unsigned char *read_file(const char *path, size_t *size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -114,9 +115,9 @@ static unsigned char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* Why these bytes are not the cubin of this program; NULL: they are, from *begin on. */
-static const char *check(const struct cuda_program *p, const char *program,
-                         const unsigned char *bytes, size_t size, size_t *begin)
+/* Returns why these bytes are not the cubin of this program.  NULL: they are, from *begin on. */
+static const char *find_fault(const struct cuda_program *p, const char *program,
+                              const unsigned char *bytes, size_t size, size_t *begin)
 {
     const struct cuda_driver *c = limber_cuda(&(struct diag){ 0 });
     const unsigned char *end = memchr(bytes, '\n', size < LINE ? size : LINE);
@@ -140,7 +141,7 @@ static const char *check(const struct cuda_program *p, const char *program,
     return c && major > c->version / 1000 ? "is of an NVRTC that is newer than the driver" : NULL;
 }
 
-/* A folder without a file for the architecture is of other devices: a mistake, and no miss, unless
+/* Reports a folder without any file for the architecture: it was made for other devices.  Not while
  * the folder is being filled. */
 static void check_folder(const char *folder, const char *arch)
 {
@@ -149,14 +150,14 @@ static void check_folder(const char *folder, const char *arch)
     bool found = limber_setting("LIMBER_KEEP_CUBINS") != NULL;
 
     if (!d && !found)
-        say(TROUBLE_architecture, "LIMBER_CUBINS=%s: %s", folder, strerror(errno));
+        report(TROUBLE_architecture, "LIMBER_CUBINS=%s: %s", folder, strerror(errno));
     if (!d)
         return;
     for (const struct dirent *e; !found && (e = readdir(d));)
         found = strncmp(e->d_name, arch, length) == 0 && e->d_name[length] == '-';
     closedir(d);
     if (!found)
-        say(TROUBLE_architecture, "LIMBER_CUBINS=%s: no cubin there is for %s", folder, arch);
+        report(TROUBLE_architecture, "LIMBER_CUBINS=%s: no cubin there is for %s", folder, arch);
 }
 
 bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
@@ -174,8 +175,8 @@ bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
     bytes = read_file(path, &size);
     if (!bytes) {
         check_folder(folder, p->arch);
-    } else if ((why = check(p, program, bytes, size, &begin))) {
-        say(TROUBLE_entry, "LIMBER_CUBINS: %s %s, so it is not used", path, why);
+    } else if ((why = find_fault(p, program, bytes, size, &begin))) {
+        report(TROUBLE_entry, "LIMBER_CUBINS: %s %s, so it is not used", path, why);
     } else {
         memmove(bytes, bytes + begin, size - begin);
         *out = (struct blob){ bytes, size - begin };
@@ -188,7 +189,7 @@ bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Written beside and renamed: an entry is whole, whoever else writes it. */
+/* Writes a temporary file and renames it, so that an entry is complete whoever else writes it. */
 static bool write_file(const char *path, const char *line, const struct blob *cubin)
 {
     char *beside = NULL;
@@ -227,6 +228,6 @@ void limber_cubin_keep(const struct cuda_program *p, int major, int minor, const
     if (asprintf(&path, "%s/%s-%s.cubin", folder, p->arch, program) < 0)
         return;
     if (!write_file(path, line, cubin))
-        say(TROUBLE_keep, "LIMBER_KEEP_CUBINS: %s: %s", path, strerror(errno));
+        report(TROUBLE_keep, "LIMBER_KEEP_CUBINS: %s: %s", path, strerror(errno));
     free(path);
 }

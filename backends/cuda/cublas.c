@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cuBLAS as one more way to multiply: where a program has it loaded already, or LIMBER_CUBLAS names
- * it.  It sums in an order of its own, so its bits are promised to nobody. */
+ * Multiplies by cuBLAS, if the program has loaded it or LIMBER_CUBLAS names it.  Its order of
+ * summation is its own, so no bits are promised. */
 #include "backends/cuda/launch.h"
 #include "backends/settings.h"
 
@@ -15,7 +15,7 @@ static struct {
     int (*create)(cublas_handle *);
     int (*destroy)(cublas_handle);
     int (*set_stream)(cublas_handle, cu_stream);
-    /* In binary32 and in binary64: a product, batches at steps and at addresses. */
+    /* Functions for FP32 and FP64: one product, strided batches, batches of addresses. */
     int (*gemm[2])(cublas_handle, int, int, int, int, int, const void *, const void *, int,
                    const void *, int, const void *, void *, int);
     int (*strided[2])(cublas_handle, int, int, int, int, int, const void *, const void *, int,
@@ -27,7 +27,7 @@ static struct {
 } cublas;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *find(void)
+static void *find_library(void)
 {
     static const char *const names[] = { "libcublas.so.13", "libcublas.so.12" };
     const char *wish = limber_setting("LIMBER_CUBLAS");
@@ -41,9 +41,9 @@ static void *find(void)
     return handle;
 }
 
-static bool search(void)
+static bool resolve_cublas(void)
 {
-    void *handle = find();
+    void *handle = find_library();
 
     if (!handle)
         return false;
@@ -62,14 +62,14 @@ static bool search(void)
     return cublas.create && cublas.destroy && cublas.set_stream;
 }
 
-/* Looked for until it is there: a program may load it later. */
+/* Searches until cuBLAS is found: a program may load it later. */
 bool limber_cublas_present(void)
 {
     bool found;
 
     pthread_mutex_lock(&lock);
     if (!cublas.found)
-        cublas.found = search();
+        cublas.found = resolve_cublas();
     found = cublas.found;
     pthread_mutex_unlock(&lock);
     return found;
@@ -93,7 +93,7 @@ static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
            limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS gives no handle: error %d", result);
 }
 
-static void give_handle(struct device *v, cublas_handle h)
+static void return_handle(struct device *v, cublas_handle h)
 {
     pthread_mutex_lock(&v->lock);
     if (v->idle_handles < CUDA_STREAMS) {
@@ -111,14 +111,14 @@ static void give_handle(struct device *v, cublas_handle h)
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
-/* A column-major operand of `rows` rows. */
+/* A column-major operand of BLAS; ld: leading dimension in elements. */
 struct operand {
     const void *data;
-    const struct spread *each; /* of a batch */
+    const struct spread *each; /* distances or addresses of a batch's matrices */
     int op, ld;
 };
 
-static bool fits(int64_t stride, int64_t rows, struct operand *o)
+static bool set_leading_dimension(int64_t stride, int64_t rows, struct operand *o)
 {
     int64_t ld = stride > rows ? stride : rows;
 
@@ -126,28 +126,28 @@ static bool fits(int64_t stride, int64_t rows, struct operand *o)
     return ld <= INT32_MAX;
 }
 
-/* The view as a matrix of lines x k, or with `transposed` of k x lines. */
-static bool operand_of(const struct view *v, int64_t lines, int64_t k, bool transposed,
-                       struct operand *o)
+/* Describes the view as a matrix of lines x k or, if `transposed`, of k x lines. */
+static bool set_operand(const struct view *v, int64_t lines, int64_t k, bool transposed,
+                        struct operand *o)
 {
     o->data = v->data;
     if (!limber_view_strided(v) || (v->line != 1 && v->p != 1) || v->line < 1 || v->p < 1)
         return false;
     if (v->line == 1) { /* columns are elements along k */
         o->op = transposed ? OP_T : OP_N;
-        return fits(v->p, lines, o);
+        return set_leading_dimension(v->p, lines, o);
     }
     o->op = transposed ? OP_N : OP_T;
-    return fits(v->line, k, o);
+    return set_leading_dimension(v->line, k, o);
 }
 
-struct job {
-    int64_t m, n, k; /* column-major */
+struct gemm {
+    int64_t m, n, k; /* for column-major operands */
     struct operand a, b, c;
 };
 
-/* C as it lies, or, where its rows lie together, its transpose. */
-static bool job_of(const struct run *r, struct job *j)
+/* Computes C or, if its rows are contiguous, its transpose. */
+static bool set_gemm(const struct run *r, struct gemm *j)
 {
     const struct call *c = r->call;
     const struct output_view *p = &r->place;
@@ -165,17 +165,17 @@ static bool job_of(const struct run *r, struct job *j)
     j->k = c->k;
     j->m = rows;
     j->n = by_columns ? c->n : c->m;
-    return fits(stride, rows, &j->c) &&
-           (by_columns ? operand_of(&r->view[0], c->m, c->k, false, &j->a) &&
-                             operand_of(&r->view[1], c->n, c->k, true, &j->b) :
-                         operand_of(&r->view[1], c->n, c->k, false, &j->a) &&
-                             operand_of(&r->view[0], c->m, c->k, true, &j->b));
+    return set_leading_dimension(stride, rows, &j->c) &&
+           (by_columns ? set_operand(&r->view[0], c->m, c->k, false, &j->a) &&
+                             set_operand(&r->view[1], c->n, c->k, true, &j->b) :
+                         set_operand(&r->view[1], c->n, c->k, false, &j->a) &&
+                             set_operand(&r->view[0], c->m, c->k, true, &j->b));
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* One, or a batch: its matrices are at steps, or at addresses that lie on the device. */
-static int multiply(cublas_handle h, const struct job *j, const struct run *r)
+/* Multiplies one product or a batch, strided or with addresses that lie on the device. */
+static int call_gemm(cublas_handle h, const struct gemm *j, const struct run *r)
 {
     static const float one32 = 1, zero32 = 0;
     static const double one64 = 1, zero64 = 0;
@@ -198,7 +198,8 @@ static int multiply(cublas_handle h, const struct job *j, const struct run *r)
                                 j->c.ld, c->step / size, count);
 }
 
-/* All at steps, or all at addresses: as they will lie on the device. */
+/* True if one call can take all products: all operands are strided, or all have addresses on the
+ * device. */
 bool limber_cublas_takes_groups(const struct run *r)
 {
     int listed = 0;
@@ -210,18 +211,18 @@ bool limber_cublas_takes_groups(const struct run *r)
 
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d)
 {
-    struct job job;
+    struct gemm job;
     cublas_handle h;
     int result;
 
-    *done = limber_cublas_present() && r->call->k > 0 && job_of(r, &job);
+    *done = limber_cublas_present() && r->call->k > 0 && set_gemm(r, &job);
     if (!*done)
         return true;
     if (!take_handle(r->device, &h, d))
         return false;
     result = cublas.set_stream(h, r->stream);
     if (result == 0)
-        result = multiply(h, &job, r);
-    give_handle(r->device, h);
+        result = call_gemm(h, &job, r);
+    return_handle(r->device, h);
     return result == 0 || limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS: error %d", result);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Devices by their number in the driver's list. */
+ * Opens devices, by their number in the driver's list. */
 #include "backends/cuda/launch.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[CUDA_DEVICES];
 
-/* A pool of our own, which keeps up to an eighth of the device's memory: the default pool returns
- * all of it whenever the program waits for the device, and mapping it again takes longer than most
+/* Creates a memory pool that keeps up to an eighth of the device's memory.  The default pool
+ * returns all of it whenever the program synchronises, and mapping it again takes longer than most
  * products. */
 static bool open_pool(const struct cuda_driver *c, struct device *v, int device, struct diag *d)
 {
@@ -69,8 +69,8 @@ struct device *limber_cuda_device(int ordinal, struct diag *d)
     return v;
 }
 
-/* Work in it comes after what the legacy default stream was given before. */
-bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d)
+/* A stream of the pool.  Its work is ordered after earlier work in the legacy default stream. */
+bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d)
 {
     pthread_mutex_lock(&v->lock);
     *s = v->idle_streams ? v->idle[--v->idle_streams] : NULL;
@@ -78,7 +78,7 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d)
     return *s || limber_cuda_ok(v->driver, v->driver->cuStreamCreate(s, 0), "making a stream", d);
 }
 
-void limber_cuda_stream_back(struct device *v, cu_stream s)
+void limber_cuda_return_stream(struct device *v, cu_stream s)
 {
     pthread_mutex_lock(&v->lock);
     if (v->idle_streams < CUDA_STREAMS) {

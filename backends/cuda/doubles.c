@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Columns of doubles for Chinese remainders.  A kernel makes 1 + c 2^-12 of a remainder c by one
- * instruction and adds (1 + c 2^-12) (2^12 column) to a sum that begins at minus the columns' sum,
- * so that c column is left.  All columns but the highest take, modulus by modulus, the sign that
- * keeps small what is still to be taken off. */
+ * Columns of doubles for CRT reconstruction.  A kernel makes 1 + c 2^-12 of a residue c by one
+ * instruction, and adds (1 + c 2^-12) (2^12 column) to a sum that starts at minus the columns' sum,
+ * which leaves c column.  All columns but the highest are rounded up or down, modulus by modulus,
+ * so that the start stays small. */
 #include "backends/cuda/cuda.h"
 
 #include <math.h>
 
-static const double limit = 0x1p53; /* so far whole numbers are exact */
+static const double limit = 0x1p53; /* integers are exact up to here */
 
-/* The sum of one column of all moduli while a kernel adds up, in magnitude; then q columns of P
- * are taken off, q <= count.  *most: of c column alone. */
+/* Largest magnitude of a column's sum in a kernel: while it adds all moduli, and after it subtracts
+ * q columns of P, q <= count.  *most: largest c column. */
 static double largest_sum(const struct limber_crt *crt, const double *column, double product,
                           double *most)
 {
@@ -29,8 +29,9 @@ static double largest_sum(const struct limber_crt *crt, const double *column, do
     return fmax(largest, fmax(above, below + crt->count * product));
 }
 
-/* Columns of so many bits, all but the highest, which has the rest. */
-static bool cut(const struct limber_crt *crt, int columns, int bits, struct cuda_doubles *d)
+/* Splits the constants into columns of `bits` bits; the highest has the rest. */
+static bool split_columns(const struct limber_crt *crt, int columns, int bits,
+                          struct cuda_doubles *d)
 {
     double column[LIMBER_MODULI], carry[LIMBER_MODULI] = { 0 }, unit = ldexp(1, bits), others = 0;
 
@@ -55,12 +56,12 @@ static bool cut(const struct limber_crt *crt, int columns, int bits, struct cuda
             d->begin[i] -= d->cofactor[l][i];
         }
     }
-    return others * d->inverse < 0x1p-20; /* the highest column is enough for q */
+    return others * d->inverse < 0x1p-20; /* the highest column determines q */
 }
 
 bool limber_cuda_doubles(const struct limber_crt *crt, struct cuda_doubles *d)
 {
-    enum { LEAST = 10 };    /* bits, for the sake of rounding */
+    enum { LEAST = 10 }; /* bits: fewer would round badly */
     double sum = 0;
 
     for (int l = 0; l < crt->count; l++)
@@ -70,7 +71,7 @@ bool limber_cuda_doubles(const struct limber_crt *crt, struct cuda_doubles *d)
 
         while (columns > 1 && ldexp(sum, 12 - bits * (columns - 1)) > limit * (1 - 0x1p-20))
             bits++;
-        if (bits < 53 && cut(crt, columns, bits, d))
+        if (bits < 53 && split_columns(crt, columns, bits, d))
             return true;
     }
     return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA driver, opened once in a process. */
+ * Opens the CUDA driver once in a process. */
 #include "backends/cuda/driver.h"
 #include "backends/settings.h"
 
@@ -12,7 +12,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_driver driver;
 static bool opened;
 
-static bool resolve(void *handle, struct diag *d)
+static bool resolve_functions(void *handle, struct diag *d)
 {
 #define GET(name, arguments) \
     *(void **)&driver.name = dlsym(handle, #name); \
@@ -28,7 +28,7 @@ static bool resolve(void *handle, struct diag *d)
     return true;
 }
 
-static bool start(struct diag *d)
+static bool init_driver(struct diag *d)
 {
     int count = 0, result = driver.cuInit(0);
 
@@ -50,7 +50,7 @@ static bool open_driver(struct diag *d)
     handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "no CUDA driver: %s", dlerror());
-    if (resolve(handle, d) && start(d))
+    if (resolve_functions(handle, d) && init_driver(d))
         return true;
     dlclose(handle);
     return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA driver and NVRTC, opened at run time: what is declared here is all that is used, so
- * neither is needed to build.  Source: CUDA Driver API and NVRTC reference manuals 13.0. */
+ * The CUDA driver and NVRTC, which are opened at run time.  All that is used is declared here, so
+ * the build needs neither.  Source: CUDA Driver API and NVRTC reference manuals 13.0. */
 #ifndef LIMBER_CUDA_DRIVER_H
 #define LIMBER_CUDA_DRIVER_H
 
@@ -37,7 +37,7 @@ enum {                                          /* CUlaunchAttributeID */
        CU_LAUNCH_CLUSTER = 4,
        CU_LAUNCH_EARLY = 6 /* PROGRAMMATIC_STREAM_SERIALIZATION */
 };
-enum { CU_EARLY_IN_GRAPHS = 12030 };            /* the driver that captures such launches */
+enum { CU_EARLY_IN_GRAPHS = 12030 }; /* first driver version that captures such launches */
 
 struct cu_launch_attribute {
     int id, unused;
@@ -112,44 +112,44 @@ struct cuda_driver {
     int version;
 };
 
-/* Opened at first use and kept; NULL with a reason when there is no driver, or no device. */
+/* Opens the driver at first use and keeps it; NULL with a reason if there is no driver or no
+ * device. */
 const struct cuda_driver *limber_cuda(struct diag *d);
-/* Records what the driver answered; true for success. */
+/* Records an error of the driver; true if there is none. */
 bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d);
 
-/* While another thread captures a stream, the driver refuses to load or to allocate, and ends the
- * capture.  Between these two calls it allows both, as no part of any capture. */
+/* While another thread captures a stream, loading and allocating fail and end the capture.  Between
+ * these two calls both are allowed, and belong to no capture. */
 int limber_cuda_relax(const struct cuda_driver *c);
 void limber_cuda_restore(const struct cuda_driver *c, int mode);
 
 /* ---- nvrtc.c ------------------------------------------------------------------------------ */
 
-enum { CUDA_HEADERS = 64 };     /* at most */
+enum { CUDA_HEADERS = 64 }; /* most headers of a program */
 struct cuda_header {
     const char *name, *text;
 };
-/* All that NVRTC gets. */
+/* All that NVRTC gets for a program. */
 struct cuda_program {
     const char *source;
     const struct cuda_header *header;
-    const char *arch; /* "sm_90a" */
-    const char *const *option; /* the architecture's among them */
+    const char *arch; /* such as "sm_90a" */
+    const char *const *option; /* the architecture's option included */
     int headers, options;
 };
-/* backend.open. */
+/* Implements backend.open. */
 void limber_nvrtc_open(const struct target *t);
-/* Takes the cubin of this source for an architecture ("sm_90a") that came along, or, unless there
- * is to be no compiler, compiles one; the log goes to the dump and, shortened, to the reason of a
- * failure. */
+/* Finds the cubin of a source for an architecture ("sm_90a"): a precompiled one or, unless
+ * `no_compiler`, NVRTC's.  Its log goes to the dump; the first error goes to the diagnostic. */
 bool limber_nvrtc(const char *source, const char *arch, bool no_compiler, const struct dump *dump,
                   struct blob *out, struct diag *d);
 
 /* ---- cubins.c ----------------------------------------------------------------------------- */
 
-/* The program's cubin from the folder LIMBER_CUBINS, for free().  What is damaged, of another
- * program or too new for the driver is told once and not taken. */
+/* Finds the program's cubin in the folder LIMBER_CUBINS; the caller frees it.  A file that is
+ * damaged, of another program or too new for the driver is reported once and not used. */
 bool limber_cubin_find(const struct cuda_program *p, struct blob *out);
-/* Writes what this version of NVRTC made to the folder LIMBER_KEEP_CUBINS, if there is one. */
+/* Stores a cubin of this version of NVRTC in the folder LIMBER_KEEP_CUBINS, if that is set. */
 void limber_cubin_keep(const struct cuda_program *p, int major, int minor,
                        const struct blob *cubin);
 

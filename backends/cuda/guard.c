@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that a stream records into a graph.  Nothing is allocated, copied or waited for: the
- * operands are scanned in the caller's workspace, one kernel judges whether they are what the plan
- * was made for, and of the plan's kernels and the fallback's those return at once whose turn it is
- * not. */
+ * Calls that a stream captures into a graph.  They allocate, copy and wait for nothing.  The
+ * operands are scanned in the caller's workspace, and one kernel decides whether they fit the plan.
+ * The kernels of both the plan and the fallback are launched; those that were not chosen return at
+ * once. */
 #include "backends/cuda/launch.h"
 #include "ir/num/prim_num.h"
 
@@ -13,33 +13,33 @@ struct guard_memory {
     cu_pointer found[2], pixels[2], special[2], most[2], choice, rest;
 };
 
-static cu_pointer aligned(cu_pointer at)
+static cu_pointer align_up(cu_pointer at)
 {
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Of all matrices of a side. */
-static int64_t lines_of(const struct call *c, int side)
+/* Number of lines in all matrices of a side. */
+static int64_t line_count(const struct call *c, int side)
 {
-    return limber_cuda_matrices(c, side) * (side ? c->n : c->m);
+    return limber_cuda_matrix_count(c, side) * (side ? c->n : c->m);
 }
 
 static struct guard_memory lay_out(cu_pointer at, const struct call *c)
 {
-    const int64_t lines[2] = { lines_of(c, 0), lines_of(c, 1) };
+    const int64_t lines[2] = { line_count(c, 0), line_count(c, 1) };
     struct guard_memory r;
 
     for (int i = 0; i < 2; i++) {
         r.found[i] = at;
-        r.pixels[i] = aligned(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
+        r.pixels[i] = align_up(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
         r.special[i] =
-            aligned(r.pixels[i] + limber_cuda_scan_pixels(i ? &c->b : &c->a, lines[i], c->k));
-        at = aligned(r.special[i] + (cu_pointer)lines[i]);
+            align_up(r.pixels[i] + limber_cuda_scan_pixels(i ? &c->b : &c->a, lines[i], c->k));
+        at = align_up(r.special[i] + (cu_pointer)lines[i]);
     }
     r.choice = at;
     r.most[0] = at + sizeof(int32_t);
     r.most[1] = r.most[0] + sizeof(int32_t);
-    r.rest = aligned(r.most[1] + sizeof(int32_t));
+    r.rest = align_up(r.most[1] + sizeof(int32_t));
     return r;
 }
 
@@ -48,12 +48,12 @@ size_t limber_cuda_guard_bytes(const struct call *c)
     return (size_t)lay_out(0, c).rest;
 }
 
-static bool scan(struct call *c, int side, const struct guard_memory *memory, struct diag *d)
+static bool start_scan(struct call *c, int side, const struct guard_memory *memory, struct diag *d)
 {
     struct run r = { .kernel = c->guard->scan[side], .call = c };
-    int64_t lines = lines_of(c, side);
+    int64_t lines = line_count(c, side);
     const struct scan_job job = { .v = side ? &c->b : &c->a,
-                                  .matrices = limber_cuda_matrices(c, side),
+                                  .matrices = limber_cuda_matrix_count(c, side),
                                   .each = side ? c->each_b : c->each_a,
                                   .lines = side ? c->n : c->m,
                                   .length = c->k };
@@ -78,27 +78,27 @@ static bool scan(struct call *c, int side, const struct guard_memory *memory, st
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok =
-        limber_cuda_scan_start(&r, &job, &start, 1, d) &&
-        limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args, d);
+    ok = limber_cuda_scan_start(&r, &job, &start, 1, d) &&
+         limber_cuda_launch_kernel(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0,
+                                   &args, d);
     limber_cuda_leave(&r);
     return ok;
 }
 
-/* Exponents by which a side is scaled: of each line, or of all. */
-static cu_pointer exponents(const struct kernel *k, const struct call *c,
-                            const struct guard_memory *memory, int side)
+/* Exponents by which a side is scaled: one for each line, or one for all. */
+static cu_pointer scale_exponents(const struct kernel *k, const struct call *c,
+                                  const struct guard_memory *memory, int side)
 {
     switch (k->config.side[side].scaled) {
     case SCALED_lines:
-        return memory->found[side] + (cu_pointer)lines_of(c, side) * SCAN_emax * sizeof(int32_t);
+        return memory->found[side] + (cu_pointer)line_count(c, side) * SCAN_emax * sizeof(int32_t);
     case SCALED_all: return memory->most[side];
     default: return 0;
     }
 }
 
-static bool run(struct kernel *k, struct call *c, const struct guard_memory *memory, int32_t mine,
-                struct diag *d)
+static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memory *memory,
+                       int32_t mine, struct diag *d)
 {
     struct run r = { .kernel = k,
                      .call = c,
@@ -111,7 +111,7 @@ static bool run(struct kernel *k, struct call *c, const struct guard_memory *mem
     if (!limber_cuda_enter(&r, d))
         return false;
     for (int i = 0; i < 2; i++) {
-        r.emax[i] = exponents(k, c, memory, i);
+        r.emax[i] = scale_exponents(k, c, memory, i);
         r.special[i] = k->config.special ? memory->special[i] : 0;
     }
     r.given_bytes -= (size_t)(memory->rest - r.given);
@@ -121,7 +121,7 @@ static bool run(struct kernel *k, struct call *c, const struct guard_memory *mem
     return ok;
 }
 
-static bool check(const struct kernel *k, const struct call *c, struct diag *d)
+static bool check_call(const struct kernel *k, const struct call *c, struct diag *d)
 {
     const void *const at[3] = { c->a.data, c->b.data, c->c.data };
     struct run r = { .device = limber_cuda_device(c->device, d) };
@@ -156,13 +156,13 @@ bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
 
     if (c->m == 0 || c->n == 0)
         return true;
-    if (!check(k, c, d))
+    if (!check_call(k, c, d))
         return false;
     memory = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c);
     if (!c->guard->scan[0]) {           /* a plan for any data */
         memory.choice = 0;
-        return run(k, c, &memory, 0, d);
+        return run_kernel(k, c, &memory, 0, d);
     }
-    return scan(c, 0, &memory, d) && scan(c, 1, &memory, d) && run(k, c, &memory, 0, d) &&
-           run(c->guard->fallback, c, &memory, 1, d);
+    return start_scan(c, 0, &memory, d) && start_scan(c, 1, &memory, d) &&
+           run_kernel(k, c, &memory, 0, d) && run_kernel(c->guard->fallback, c, &memory, 1, d);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One call on a device: limbs of both operands, products, the finished elements, part by part of C
- * where the workspace does not hold all limbs. */
+ * Runs a call on a device: makes limbs of both operands, multiplies them, stores the elements.  C
+ * is computed in parts if the workspace does not hold all limbs. */
 #include "backends/cuda/launch.h"
 
 #include "ir/num/prim.h"
@@ -33,25 +33,25 @@ static int64_t round_up(int64_t a, int64_t b)
 
 /* ---- a part of C ----------------------------------------------------------------------------- */
 
-/* Of k elements. */
-static int64_t bytes_of(const struct cuda_config *f, int64_t k)
+/* Bytes of k elements of a limb. */
+static int64_t k_bytes(const struct cuda_config *f, int64_t k)
 {
     return ceil_div(k * f->bytes, f->packed);
 }
 
-static int64_t steps_of(const struct cuda_config *f, int64_t k)
+static int64_t step_count(const struct cuda_config *f, int64_t k)
 {
-    return ceil_div(bytes_of(f, k), f->step);
+    return ceil_div(k_bytes(f, k), f->step);
 }
 
-/* Totals are saved once, into 32 bits, or added up in 64. */
+/* True if totals need 64 bits: they are added up, not saved once in 32 bits. */
 static bool is_wide(const struct cuda_config *f, int64_t k)
 {
     return f->reconstruct == RECONSTRUCT_shift &&
-           (f->unit == UNIT_f64 || f->most_rows * steps_of(f, k) > f->flush_steps);
+           (f->unit == UNIT_f64 || f->most_rows * step_count(f, k) > f->flush_steps);
 }
 
-/* How k fills slots: see kernel/args.h. */
+/* Computes how k is padded to slots (kernel/args.h). */
 static struct slots slots_of(const struct cuda_model *m, int64_t k)
 {
     const limber_unit u = { .block = m->block, .group = m->group, .split = m->split };
@@ -71,26 +71,26 @@ static struct slots slots_of(const struct cuda_model *m, int64_t k)
     return s;
 }
 
-/* Matrices of a side that a part holds limbs of. */
-static int64_t held(const struct run *r, const struct part *p, int side)
+/* Number of a side's matrices whose limbs a part holds. */
+static int64_t held_matrices(const struct run *r, const struct part *p, int side)
 {
     return r->matrices[side] > 1 ? p->groups : 1;
 }
 
-static int64_t padded(const struct run *r, const struct part *p, int side)
+static int64_t padded_lines(const struct run *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
 
     return side ? p->tiles_n * f->bn : p->tiles_m * f->bm;
 }
 
-/* In front of the limbs of a unit's operand: scales of blocks, a word for each tile of lines; of
- * blocks for instructions the codes of their scales. */
+/* Bytes of the block scales before the limbs of a unit's operand: 4 for each line or, for
+ * block-scaled instructions, 1. */
 static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
 {
-    int64_t line = r->kernel->config.mx.kind ? padded(r, p, side) : 4 * (side ? p->n : p->m);
+    int64_t line = r->kernel->config.mx.kind ? padded_lines(r, p, side) : 4 * (side ? p->n : p->m);
 
-    return round_up(held(r, p, side) * line * p->scale_blocks, ALIGN);
+    return round_up(held_matrices(r, p, side) * line * p->scale_blocks, ALIGN);
 }
 
 static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
@@ -98,7 +98,9 @@ static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
     bool flags = r->kernel->config.mma_path == MMA_PATH_unit;
 
     return scale_bytes(r, p, side) +
-           (flags ? round_up(held(r, p, side) * (side ? p->tiles_n : p->tiles_m) * 4, ALIGN) : 0);
+           (flags ?
+                round_up(held_matrices(r, p, side) * (side ? p->tiles_n : p->tiles_m) * 4, ALIGN) :
+                0);
 }
 
 static void lay_out(const struct run *r, struct part *p)
@@ -108,7 +110,7 @@ static void lay_out(const struct run *r, struct part *p)
 
     p->tiles_m = ceil_div(p->m, f->bm);
     p->tiles_n = ceil_div(p->n, f->bn);
-    p->pitch = round_up(k > 0 ? bytes_of(f, k) : 1, LINE_BYTES);
+    p->pitch = round_up(k > 0 ? k_bytes(f, k) : 1, LINE_BYTES);
     p->scale_blocks = p->pitch / LINE_BYTES * f->mx.scales;
     if (f->mma_path == MMA_PATH_unit) {
         p->slots = slots_of(&f->model, k);
@@ -116,9 +118,10 @@ static void lay_out(const struct run *r, struct part *p)
         p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
     }
     if (!f->inside) {
-        p->limb[0] = held(r, p, 0) * p->tiles_m * f->bm * p->pitch;
-        p->next_b = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
-        p->limb[1] = held(r, p, 1) * p->next_b;
+        p->limb[0] = held_matrices(r, p, 0) * p->tiles_m * f->bm * p->pitch;
+        p->next_b =
+            r->images ? p->images * limber_cuda_image_bytes(r) : p->tiles_n * f->bn * p->pitch;
+        p->limb[1] = held_matrices(r, p, 1) * p->next_b;
     }
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->groups * p->m * p->total_pitch;
@@ -128,8 +131,9 @@ static void lay_out(const struct run *r, struct part *p)
                         unit_bytes(r, p, 1));
 }
 
-/* Limbs stay where they are for smaller parts, too, that still use them. */
-static void place_in(const struct run *r, const struct part *most, struct part *p)
+/* Places a part's limbs and totals in the workspace.  Smaller parts use the places of the largest,
+ * so that limbs stay valid. */
+static void place_part(const struct run *r, const struct part *most, struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     cu_pointer at = r->workspace;
@@ -143,24 +147,24 @@ static void place_in(const struct run *r, const struct part *most, struct part *
     p->totals = at;
 }
 
-/* Columns whose limbs of B are there at once: of whole images, or all. */
-static int64_t span_of(const struct run *r, const struct part *p)
+/* Number of columns whose limbs of B are held at once: of whole images, or all. */
+static int64_t span_columns(const struct run *r, const struct part *p)
 {
     return r->images ? p->images * r->map[1].patch.oh * r->map[1].patch.ow : r->call->n;
 }
 
-static bool fewer_images(const struct run *r, struct part *p, size_t limit)
+static bool halve_images(const struct run *r, struct part *p, size_t limit)
 {
     if (p->images < 2 || (size_t)(r->kernel->config.side[1].limbs * p->limb[1]) <= limit / 2)
         return false;
     p->images = ceil_div(p->images, 2);
-    if (p->n > span_of(r, p))
-        p->n = span_of(r, p);
+    if (p->n > span_columns(r, p))
+        p->n = span_columns(r, p);
     return true;
 }
 
-/* Of the grids that a group needs, the largest; and lines of its limbs. */
-static int64_t blocks_of(const struct run *r, const struct part *p)
+/* Blocks of the largest grid that a group needs. */
+static int64_t largest_grid(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t lines =
@@ -172,23 +176,24 @@ static int64_t blocks_of(const struct run *r, const struct part *p)
     return lines > blocks ? lines : blocks;
 }
 
-/* Groups first, which are counted in 32 bits; then images, but half of the memory may be theirs;
- * then columns: rows that are cut once serve all of them. */
-static struct part fit(const struct run *r, size_t limit)
+/* Chooses a part that fits the limit.  First it halves the groups, which are counted in 32 bits;
+ * then the images, unless they take less than half of the limit; then columns, since limbs of rows
+ * serve all columns. */
+static struct part fit_part(const struct run *r, size_t limit)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct part p = { .m = r->call->m, .n = r->call->n, .groups = 1, .images = r->images };
     int64_t most;
 
     lay_out(r, &p);
-    most = INT32_MAX / 2 / blocks_of(r, &p) + 1;
+    most = INT32_MAX / 2 / largest_grid(r, &p) + 1;
     p.groups = r->groups < most ? r->groups : most;
     for (lay_out(r, &p); p.bytes > limit; lay_out(r, &p)) {
         if (p.groups > 1) {
             p.groups = ceil_div(p.groups, 2);
             continue;
         }
-        if (fewer_images(r, &p, limit))
+        if (halve_images(r, &p, limit))
             continue;
         if (p.n > 16 * f->bn)
             p.n = round_up(p.n / 2, f->bn);
@@ -196,29 +201,29 @@ static struct part fit(const struct run *r, size_t limit)
             p.m = round_up(p.m / 2, f->bm);
         else if (p.n > f->bn)
             p.n = round_up(p.n / 2, f->bn);
-        else if (!fewer_images(r, &p, 0))
+        else if (!halve_images(r, &p, 0))
             break;
     }
     return p;
 }
 
-/* What a unit's operands need first: the scales of their blocks, flags of tiles. */
+/* Clears flags of tiles and computes block scales, which packing needs. */
 static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
                       struct diag *d)
 {
-    size_t tiles = (size_t)(held(r, p, side) * (side ? p->tiles_n : p->tiles_m));
+    size_t tiles = (size_t)(held_matrices(r, p, side) * (side ? p->tiles_n : p->tiles_m));
 
     return limber_cuda_ok(r->driver,
                           r->driver->cuMemsetD32Async(p->wide[side], 0, tiles, r->stream),
                           "clearing", d) &&
-           limber_cuda_start(
+           limber_cuda_launch_kernel(
                r, side ? KERNEL_scale_b : KERNEL_scale_a,
                ceil_div(args->matrices * args->lines * args->scale_blocks, SCALE_THREADS),
                SCALE_THREADS, 0, args, d);
 }
 
-/* Where a part's line lies among the lines of all matrices of a side. */
-static int64_t line_of(const struct run *r, const struct part *p, int side)
+/* Number of a part's first line among the lines of all matrices of a side. */
+static int64_t first_line(const struct run *r, const struct part *p, int side)
 {
     int64_t lines = side ? r->call->n : r->call->m;
 
@@ -231,19 +236,20 @@ static const int32_t *scales_of(const struct run *r, const struct part *p, int s
     bool lines = r->kernel->config.side[side].scaled == SCALED_lines;
     int64_t matrix = r->matrices[side] > 1 ? p->group : 0;
 
-    return r->emax[side] ?
-               (const int32_t *)(uintptr_t)r->emax[side] + (lines ? line_of(r, p, side) : matrix) :
+    return r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] +
+                               (lines ? first_line(r, p, side) : matrix) :
+                           NULL;
+}
+
+/* Flags of a part's lines: they have NaN or infinities. */
+static const uint8_t *flags_of(const struct run *r, const struct part *p, int side)
+{
+    return r->special[side] ?
+               (const uint8_t *)(uintptr_t)r->special[side] + first_line(r, p, side) :
                NULL;
 }
 
-/* Which lines of a part have NaN or infinities. */
-static const uint8_t *flags_of(const struct run *r, const struct part *p, int side)
-{
-    return r->special[side] ? (const uint8_t *)(uintptr_t)r->special[side] + line_of(r, p, side) :
-                              NULL;
-}
-
-/* Where the matrices of a part's products lie, after the first one of all at `data`. */
+/* The distances or addresses of a part's matrices; *data moves to its first one. */
 static struct spread each_of(const struct run *r, int which, int64_t group, const void **data)
 {
     struct spread x = r->each[which];
@@ -255,7 +261,7 @@ static struct spread each_of(const struct run *r, int which, int64_t group, cons
     return x;
 }
 
-/* An operand as it is seen through v. */
+/* Describes an operand that is seen through v. */
 static struct operand_args operand_of(const struct run *r, const struct view *v, int side,
                                       int64_t group)
 {
@@ -265,14 +271,14 @@ static struct operand_args operand_of(const struct run *r, const struct view *v,
     return o;
 }
 
-/* What makes limbs of one operand, and its blocks. */
+/* Arguments and blocks of the kernel that packs one operand. */
 struct packing {
     struct pack_args args;
     int64_t blocks;
 };
 
-/* Blocks of threads side by side along k: where many stretches fill the device anyway, each takes
- * four, because a fifth of its instructions find its operand. */
+/* Number of blocks along k.  If there are enough stretches to fill the device, each block takes
+ * four, since finding its operand takes a fifth of its instructions. */
 static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretches)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -282,7 +288,7 @@ static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretch
                                                                            stretches);
 }
 
-/* Of the images that the part holds. */
+/* Packing of the images that the part holds. */
 static struct packing pack_images(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -294,10 +300,10 @@ static struct packing pack_images(const struct run *r, const struct part *p)
     args.emax = scales_of(r, p, 1);
     args.choice = (const int32_t *)(uintptr_t)r->choice;
     args.mine = r->mine;
-    args.blocks_p = blocks_across(r, held(r, p, 1) * p->images * args.lines,
+    args.blocks_p = blocks_across(r, held_matrices(r, p, 1) * p->images * args.lines,
                                   ceil_div(args.pitch / f->bytes, ELEMENTS));
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
-    return (struct packing){ args, held(r, p, 1) * p->images * args.blocks };
+    return (struct packing){ args, held_matrices(r, p, 1) * p->images * args.blocks };
 }
 
 struct operand_args limber_cuda_operand(const struct view *v)
@@ -321,7 +327,7 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
         .line0 = side ? p->j : p->i,
         .lines = side ? p->n : p->m,
         .length = r->k,
-        .padded = padded(r, p, side),
+        .padded = padded_lines(r, p, side),
         .limbs = (char *)(uintptr_t)p->limbs[side],
         .pitch = p->pitch,
         .limb = p->limb[side],
@@ -333,7 +339,7 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
         .scales = (float *)(uintptr_t)p->scales[side],
         .scale_blocks = p->scale_blocks,
         .wide = (uint32_t *)(uintptr_t)p->wide[side],
-        .matrices = held(r, p, side),
+        .matrices = held_matrices(r, p, side),
     };
 
     int64_t blocks;
@@ -341,11 +347,12 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
     args.blocks_p = blocks_across(r, args.matrices * args.padded,
                                   ceil_div(p->pitch / f->bytes * f->packed, ELEMENTS));
     blocks = ceil_div(args.padded, LINES) * args.blocks_p;
-    args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX; /* the start says so */
+    /* the driver refuses such a launch */
+    args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX;
     return (struct packing){ args, args.matrices * blocks };
 }
 
-/* Limbs of A, of B, of both. */
+/* Packs the limbs of A, of B, or of both. */
 static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -366,8 +373,8 @@ static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, stru
         size = f->side[side].f.size > size ? f->side[side].f.size : size;
     }
     args.first = blocks[0] < INT32_MAX ? (int32_t)blocks[0] : INT32_MAX;
-    return limber_cuda_start(r, KERNEL_pack, blocks[0] + blocks[1], PACK_THREADS,
-                             LINES * (ELEMENTS + 1) * size, &args, d);
+    return limber_cuda_launch_kernel(r, KERNEL_pack, blocks[0] + blocks[1], PACK_THREADS,
+                                     LINES * (ELEMENTS + 1) * size, &args, d);
 }
 
 static struct result_args result_of(const struct run *r, const struct part *p)
@@ -406,8 +413,8 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     return a;
 }
 
-/* The limbs of one operand as a tensor of elements, lines, limbs; boxes of one tile's stage, or of
- * what one of `blocks` fetches of it. */
+/* Describes the limbs of one operand as a tensor of elements, lines and limbs.  A box is one tile's
+ * stage, or the part of it that each of `blocks` blocks fetches. */
 static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
                       struct tensor_map *map, struct diag *d)
 {
@@ -433,8 +440,8 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
                           "describing limbs to the device", d);
 }
 
-/* All matrices of a side begin at multiples of 16 bytes. */
-static bool are_aligned(const struct run *r, int side)
+/* True if all matrices of a side begin at multiples of 16 bytes. */
+static bool is_aligned(const struct run *r, int side)
 {
     const struct spread *listed = side ? &r->call->each_b : &r->call->each_a;
 
@@ -453,12 +460,13 @@ static struct origin origin_of(const struct run *r, const struct part *p, int si
 
     o.across = strided && v->p != 1 && v->line == 1;
     o.whole = strided && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
-              are_aligned(r, side);
+              is_aligned(r, side);
     return o;
 }
 
-/* Where rows or columns of tiles, `lines` lines each, show anything. */
-static bool show(struct run *r, const struct part *p, int side, int64_t lines, struct diag *d)
+/* Uploads which tiles in each row of tiles, `lines` lines high, show anything. */
+static bool upload_shown_tiles(struct run *r, const struct part *p, int side, int64_t lines,
+                               struct diag *d)
 {
     const struct tile_subset *x = side ? r->call->b.tile_subset : r->call->a.tile_subset;
     int64_t from = side ? p->j : p->i, count = side ? p->n : p->m, rows = ceil_div(count, lines);
@@ -471,7 +479,7 @@ static bool show(struct run *r, const struct part *p, int side, int64_t lines, s
                 limber_tile_subset_shows(x, limber_block_line(x->block, from + i), c << x->shift) !=
                 0;
     limber_cuda_release(r, &r->shown[side]);
-    ok = ok && limber_cuda_memory(r, &r->shown[side], (size_t)(rows * x->tiles), "tiles", d) &&
+    ok = ok && limber_cuda_take_memory(r, &r->shown[side], (size_t)(rows * x->tiles), "tiles", d) &&
          limber_cuda_ok(r->driver,
                         r->driver->cuMemcpyHtoDAsync_v2(r->shown[side], any,
                                                         (size_t)(rows * x->tiles), r->stream),
@@ -480,9 +488,9 @@ static bool show(struct run *r, const struct part *p, int side, int64_t lines, s
     return ok;
 }
 
-/* Steps along k that show nothing are left out where a group fetches for all. */
-static bool leave_out(struct run *r, const struct part *p, struct multiply_args *args,
-                      struct diag *d)
+/* Sets up skipping of steps along k that show nothing, if producer threads fetch tiles. */
+static bool set_skipping(struct run *r, const struct part *p, struct multiply_args *args,
+                         struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     const struct tile_subset *x = r->call->a.tile_subset, *y = r->call->b.tile_subset;
@@ -490,7 +498,8 @@ static bool leave_out(struct run *r, const struct part *p, struct multiply_args 
     if (!f->parted || !limber_cuda_fetches(f) || f->window || f->inside || !x || !y || !x->tile ||
         !y->tile)
         return true;
-    if (!show(r, p, 0, f->bm * args->cluster, d) || !show(r, p, 1, f->bn, d))
+    if (!upload_shown_tiles(r, p, 0, f->bm * args->cluster, d) ||
+        !upload_shown_tiles(r, p, 1, f->bn, d))
         return false;
     args->shown_a = (const uint8_t *)(uintptr_t)r->shown[0];
     args->shown_b = (const uint8_t *)(uintptr_t)r->shown[1];
@@ -503,7 +512,7 @@ static bool leave_out(struct run *r, const struct part *p, struct multiply_args 
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    int cluster = limber_cuda_fetches(f) ? limber_cuda_cluster(r, p->tiles_m) : 1;
+    int cluster = limber_cuda_fetches(f) ? limber_cuda_cluster_size(r, p->tiles_m) : 1;
     int64_t rows = ceil_div(p->tiles_m, cluster);
     int64_t tasks = p->groups * rows * p->tiles_n * (f->totals ? f->accumulators : 1);
     struct multiply_args args = {
@@ -516,11 +525,11 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         .tiles_n = (int32_t)p->tiles_n,
         .tasks = (int32_t)tasks,
         .products = (int32_t)p->groups,
-        .each_a = held(r, p, 0) > 1 ? (int32_t)(p->tiles_m * f->bm) : 0,
-        .each_b = held(r, p, 1) > 1 ? (int32_t)(p->tiles_n * f->bn) : 0,
-        .next_b = held(r, p, 1) > 1 ? p->next_b : 0,
+        .each_a = held_matrices(r, p, 0) > 1 ? (int32_t)(p->tiles_m * f->bm) : 0,
+        .each_b = held_matrices(r, p, 1) > 1 ? (int32_t)(p->tiles_n * f->bn) : 0,
+        .next_b = held_matrices(r, p, 1) > 1 ? p->next_b : 0,
         .cluster = cluster,
-        .steps = (int32_t)steps_of(f, r->k),
+        .steps = (int32_t)step_count(f, r->k),
         .r = result_of(r, p),
         .slots = p->slots,
         .seed = r->call->seed,
@@ -541,10 +550,11 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         args.origin[side] = origin_of(r, p, side);
     args.k = r->k;
     if (limber_cuda_fetches(f))
-        return leave_out(r, p, &args, d) && (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
+        return set_skipping(r, p, &args, d) &&
+               (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
                (f->inside || f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
                limber_cuda_start_clusters(r, &args, d);
-    return limber_cuda_start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
+    return limber_cuda_launch_kernel(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
 }
 
 static struct element_args elements_of(const struct run *r, const struct part *p)
@@ -568,18 +578,20 @@ static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
     struct element_args e = elements_of(r, p);
     int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
 
-    if (!f->direct && !limber_cuda_start(r, KERNEL_reconstruct,
-                                         p->groups * ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
-                                         RECONSTRUCT_THREADS, shared, &args, d))
+    if (!f->direct &&
+        !limber_cuda_launch_kernel(r, KERNEL_reconstruct,
+                                   p->groups * ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+                                   RECONSTRUCT_THREADS, shared, &args, d))
         return false;
     return !(args.special_a || args.special_b) ||
-           limber_cuda_start(r, KERNEL_special, ceil_div(p->groups * p->m * p->n, ELEMENT_THREADS),
-                             ELEMENT_THREADS, 0, &e, d);
+           limber_cuda_launch_kernel(r, KERNEL_special,
+                                     ceil_div(p->groups * p->m * p->n, ELEMENT_THREADS),
+                                     ELEMENT_THREADS, 0, &e, d);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* Memory for limbs: the caller's, or ours of at most what the call allows. */
+/* Takes memory for limbs: the caller's, or up to the call's limit from the pool. */
 static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
 {
     if (r->given && r->given_bytes >= bytes) {
@@ -591,10 +603,10 @@ static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
                            "queue.bytes = %zu: the smallest part needs %zu", r->call->queue->bytes,
                            bytes + r->call->queue->bytes - r->given_bytes);
     r->own_workspace = true;
-    return limber_cuda_memory(r, &r->workspace, bytes, "limbs", d);
+    return limber_cuda_take_memory(r, &r->workspace, bytes, "limbs", d);
 }
 
-/* Columns [p->j, end), whose images are those of p, by parts of at most `most`. */
+/* Computes columns [p->j, end), whose images are those of p, in parts no larger than `most`. */
 static bool run_span(struct run *r, const struct part *most, struct part *p, int64_t end,
                      struct diag *d)
 {
@@ -609,7 +621,7 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
 
             p->n = end - p->j < most->n ? end - p->j : most->n;
             lay_out(r, p);
-            place_in(r, most, p);
+            place_part(r, most, p);
             if ((ahead && !pack(r, p, rows, !r->images || (p->i == 0 && p->j == first), d)) ||
                 !multiply(r, p, d) || !reconstruct(r, p, d))
                 return false;
@@ -618,11 +630,11 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
     return true;
 }
 
-/* The products of a part, by spans of columns. */
+/* Computes the products of a part, span by span of columns. */
 static bool run_spans(struct run *r, const struct part *most, struct part *p, struct diag *d)
 {
     const struct call *c = r->call;
-    int64_t span = span_of(r, most);
+    int64_t span = span_columns(r, most);
 
     for (int64_t j = 0; j < c->n; j += span) {
         p->j = j;
@@ -639,8 +651,8 @@ static bool run_limbs(struct run *r, struct diag *d)
     size_t limit = r->given ? r->given_bytes : r->call->workspace_limit;
     struct part most, p;
 
-    limber_cuda_order(r);
-    most = p = fit(r, limit);
+    limber_cuda_set_order(r);
+    most = p = fit_part(r, limit);
     if (!take_workspace(r, most.bytes, d))
         return false;
     r->call->workspace = most.bytes;
@@ -659,11 +671,11 @@ static bool run_elements(struct run *r, struct diag *d)
     int64_t blocks = ceil_div(p.groups * p.m * p.n, ELEMENT_THREADS);
     int64_t most = 8 * r->device->multiprocessors;
 
-    return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e,
-                             d);
+    return limber_cuda_launch_kernel(r, KERNEL_exact, blocks < most ? blocks : most,
+                                     ELEMENT_THREADS, 0, &e, d);
 }
 
-/* Outer sums need no counting. */
+/* Computes the number of outer sums, which kernels need not count. */
 static void count_outer(const struct cuda_model *m, struct call *c)
 {
     if (m->counts)
@@ -673,14 +685,14 @@ static void count_outer(const struct cuda_model *m, struct call *c)
              (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
-int64_t limber_cuda_matrices(const struct call *c, int side)
+int64_t limber_cuda_matrix_count(const struct call *c, int side)
 {
     const struct spread *x = side ? &c->each_b : &c->each_a;
 
     return c->groups > 1 && (x->step || x->address) ? c->groups : 1;
 }
 
-void limber_cuda_groups(struct run *r)
+void limber_cuda_set_groups(struct run *r)
 {
     const struct call *c = r->call;
 
@@ -689,11 +701,11 @@ void limber_cuda_groups(struct run *r)
     r->each[1] = c->each_b;
     r->each[2] = c->each_c;
     for (int i = 0; i < 2; i++)
-        r->matrices[i] = limber_cuda_matrices(c, i);
+        r->matrices[i] = limber_cuda_matrix_count(c, i);
 }
 
-/* All of one operand's matrices lie in memory of the same kind. */
-static bool are_alike(const struct run *r, int which)
+/* True if all matrices of one operand lie in the same kind of memory. */
+static bool is_one_kind_of_memory(const struct run *r, int which)
 {
     const void *const *at = r->each[which].address;
     bool there = at && limber_cuda_on_device(r, at[0]);
@@ -704,8 +716,8 @@ static bool are_alike(const struct run *r, int which)
     return true;
 }
 
-/* A recorded call cannot take addresses to the device, and compares with a plan's class what one
- * product of a convolution is made of. */
+/* True if one launch can take all products of the call.  A captured call cannot upload addresses,
+ * and its guard compares single products of a convolution. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
 {
     struct diag ignored = { 0 };
@@ -715,12 +727,12 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
                      .device = limber_cuda_device(c->device, &ignored) };
     const struct cuda_config *f = &k->config;
 
-    limber_cuda_groups(&r);
+    limber_cuda_set_groups(&r);
     if (!r.device || (c->conv && c->guard))
         return false;
     r.driver = r.device->driver;
     for (int i = 0; i < 3; i++)
-        if ((r.each[i].address && c->guard) || !are_alike(&r, i))
+        if ((r.each[i].address && c->guard) || !is_one_kind_of_memory(&r, i))
             return false;
     return !f->library || !(c->ways & limber_way_bit(WAY_cublas)) || limber_cublas_takes_groups(&r);
 }
@@ -729,7 +741,7 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
 
-    limber_cuda_groups(r);
+    limber_cuda_set_groups(r);
     r->device = limber_cuda_device(c->device, d);
     if (!r->device)
         return false;
@@ -744,7 +756,7 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
         r->given_bytes = r->given ? c->queue->bytes : 0;
     }
     if (limber_cuda_find_kernel(r, c->device, d) &&
-        (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
+        (c->queue || limber_cuda_take_stream(r->device, &r->stream, d)))
         return true;
     r->own_stream = false;
     limber_cuda_leave(r);
@@ -756,7 +768,7 @@ void limber_cuda_leave(struct run *r)
     cu_context before;
 
     if (r->own_stream)
-        limber_cuda_stream_back(r->device, r->stream);
+        limber_cuda_return_stream(r->device, r->stream);
     r->driver->cuCtxPopCurrent_v2(&before);
 }
 
@@ -773,7 +785,7 @@ bool limber_cuda_run(struct run *r, struct diag *d)
     return r->kernel->config.mma_path == MMA_PATH_element ? run_elements(r, d) : run_limbs(r, d);
 }
 
-bool limber_cuda_records(const limber_queue *queue, int device)
+bool limber_cuda_is_capturing(const limber_queue *queue, int device)
 {
     struct diag ignored = { 0 };
     struct device *v = queue ? limber_cuda_device(device, &ignored) : NULL;
@@ -811,10 +823,10 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
     *least = *most = guard;
     if (k->config.mma_path == MMA_PATH_element)
         return;
-    limber_cuda_groups(&r);
-    limber_cuda_order(&r);
-    *least += fit(&r, 0).bytes;
-    *most += fit(&r, SIZE_MAX).bytes;
+    limber_cuda_set_groups(&r);
+    limber_cuda_set_order(&r);
+    *least += fit_part(&r, 0).bytes;
+    *most += fit_part(&r, SIZE_MAX).bytes;
 }
 
 bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d)
@@ -826,10 +838,10 @@ bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, str
                            .workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
     if (!l->run.device)
         return false;
-    limber_cuda_groups(&l->run);
-    limber_cuda_order(&l->run);
-    l->part = fit(&l->run, c->queue->bytes);
-    place_in(&l->run, &l->part, &l->part);
+    limber_cuda_set_groups(&l->run);
+    limber_cuda_set_order(&l->run);
+    l->part = fit_part(&l->run, c->queue->bytes);
+    place_part(&l->run, &l->part, &l->part);
     l->pack[0] = pack_side(&l->run, &l->part, 0).args;
     l->pack[1] =
         l->run.images ? pack_images(&l->run, &l->part).args : pack_side(&l->run, &l->part, 1).args;

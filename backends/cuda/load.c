@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kernel's code on a device: loaded once there, started by its name. */
+ * Loads a kernel's code once on each device, and launches it by name. */
 #include "backends/cuda/launch.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
     const struct cuda_driver *c = r->driver;
     const struct cuda_config *f = &r->kernel->config;
 
-    /* loaded now, and not by the first launch, which a graph may be capturing */
+    /* loaded now, since a graph may capture the first launch */
     for (int i = 0; i < KERNEL_count; i++)
         if (has_kernel(f, i) &&
             (!limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
@@ -52,7 +52,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
             c, c->cuFuncSetAttribute(l->function[KERNEL_multiply], CU_FUNCTION_SHARED, f->shared),
             "giving a kernel its shared memory", d))
         return false;
-    l->clusters = limber_cuda_clusters(c, f, l->function[KERNEL_multiply]);
+    l->clusters = limber_cuda_resident_clusters(c, f, l->function[KERNEL_multiply]);
     return true;
 }
 
@@ -83,7 +83,7 @@ static struct on_device *load_kernel(struct run *r, struct diag *d)
     return NULL;
 }
 
-/* Once a device. */
+/* Loads the kernel once on each device. */
 bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
@@ -101,8 +101,8 @@ bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which)
     return r->device->early && (which == KERNEL_multiply || which == KERNEL_reconstruct);
 }
 
-bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
-                       int shared, void *arguments, struct diag *d)
+bool limber_cuda_launch_kernel(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
+                               int shared, void *arguments, struct diag *d)
 {
     struct cu_launch_attribute early = { CU_LAUNCH_EARLY, 0, { 1 } };
     struct cu_launch launch = { .grid = { (unsigned)blocks, 1, 1 },

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands where kernels can reach them.  Device memory is used as it is; what lies in host memory
- * is copied over, and C back, element by element where it is not dense. */
+ * Makes operands reachable for kernels.  Device memory is used in place; host memory is copied, and
+ * C is copied back, element by element if it is not dense. */
 #include "backends/cuda/launch.h"
 #include "ir/num/prim_num.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
-                        struct diag *d)
+bool limber_cuda_take_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
+                             struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     int result = c->cuMemAllocFromPoolAsync(p, bytes ? bytes : 1, r->device->pool, r->stream);
@@ -28,7 +28,7 @@ void limber_cuda_release(struct run *r, cu_pointer *p)
     *p = 0;
 }
 
-/* Memory that kernels can reach, of any context of this process. */
+/* True for memory that kernels can reach, of any context of this process. */
 bool limber_cuda_on_device(const struct run *r, const void *p)
 {
     unsigned type = 0;
@@ -38,7 +38,7 @@ bool limber_cuda_on_device(const struct run *r, const void *p)
            type != 0 && type != CU_MEMORY_HOST;
 }
 
-bool limber_cuda_holds(const void *p, int device)
+bool limber_cuda_is_device_memory(const void *p, int device)
 {
     struct diag ignored = { 0 };
     struct run r = { .device = limber_cuda_device(device, &ignored) };
@@ -58,7 +58,7 @@ bool limber_cuda_holds(const void *p, int device)
 bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
                       const char *what, struct diag *d)
 {
-    return limber_cuda_memory(r, to, bytes, what, d) &&
+    return limber_cuda_take_memory(r, to, bytes, what, d) &&
            (bytes == 0 ||
             limber_cuda_ok(r->driver, r->driver->cuMemcpyHtoDAsync_v2(*to, from, bytes, r->stream),
                            "copying to the device", d));
@@ -66,8 +66,8 @@ bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t by
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Behind the last line of the matrix that is seen. */
-static int64_t end_of(const struct tile_subset *x, int64_t lines)
+/* End of the last line that the tile subset shows. */
+static int64_t shown_end(const struct tile_subset *x, int64_t lines)
 {
     int64_t end = 0;
 
@@ -80,15 +80,15 @@ static int64_t end_of(const struct tile_subset *x, int64_t lines)
     return end;
 }
 
-/* Bytes from the first to behind the last element. */
-static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
+/* Bytes from the first element to the end of the last one. */
+static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int size)
 {
     const struct patch *w = v->patch;
     int64_t images, channels, planes = 0;
 
     if (lines == 0 || k == 0)
         return 0;
-    lines = v->tile_subset ? end_of(v->tile_subset, lines) : lines;
+    lines = v->tile_subset ? shown_end(v->tile_subset, lines) : lines;
     if (v->pairs)
         return (size_t)((v->pairs->kind == PAIRS_square ? (lines - 1) / 2 : lines - 1) * v->line +
                         (k - 1) / 2 * v->p + 2) *
@@ -112,7 +112,7 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
            (size_t)size;
 }
 
-/* Addresses of a batch's matrices, which lie on the device, to where kernels can read them. */
+/* Uploads the addresses of a batch's matrices, which lie on the device. */
 static bool reach_addresses(struct run *r, int which, int64_t count, struct diag *d)
 {
     struct spread *x = &r->each[which];
@@ -126,8 +126,8 @@ static bool reach_addresses(struct run *r, int which, int64_t count, struct diag
     return true;
 }
 
-/* As they lie where they are nested, as the groups' channels of an image, else one after the
- * other. */
+/* Copies a batch's matrices: in place if they overlap, as the groups of an image's channels do,
+ * else one after another. */
 static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *copy, struct diag *d)
 {
     enum { ALIGN = 256 };
@@ -142,7 +142,7 @@ static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *cop
         r->view[side].data = (const void *)(uintptr_t)*copy;
         return ok;
     }
-    ok = limber_cuda_memory(r, copy, (size_t)count * apart, side ? "B" : "A", d);
+    ok = limber_cuda_take_memory(r, copy, (size_t)count * apart, side ? "B" : "A", d);
     for (int64_t g = 0; ok && g < count; g++)
         ok = limber_cuda_ok(r->driver,
                             r->driver->cuMemcpyHtoDAsync_v2(
@@ -154,11 +154,11 @@ static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *cop
     return ok;
 }
 
-static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
+static bool reach_operand(struct run *r, int side, cu_pointer *copy, struct diag *d)
 {
     const struct view *v = side ? &r->call->b : &r->call->a;
-    size_t bytes =
-        extent(v, side ? r->call->n : r->call->m, r->call->k, r->kernel->config.side[side].f.size);
+    size_t bytes = extent_bytes(v, side ? r->call->n : r->call->m, r->call->k,
+                                r->kernel->config.side[side].f.size);
 
     r->view[side] = *v;
     if (bytes == 0 || limber_cuda_on_device(r, limber_spread_at(v->data, &r->each[side], 0)))
@@ -167,7 +167,7 @@ static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
     return copy_matrices(r, side, bytes, copy, d);
 }
 
-/* Blocks of lines and classes of tiles. */
+/* Uploads a tile subset: its blocks of lines and classes of tiles. */
 static bool reach_subset(struct run *r, int side, struct diag *d)
 {
     const struct tile_subset *x = r->view[side].tile_subset;
@@ -175,7 +175,7 @@ static bool reach_subset(struct run *r, int side, struct diag *d)
 
     if (!x)
         return true;
-    end = (end_of(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
+    end = (shown_end(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
     r->view[side].tile_subset = NULL;
     r->tile_subset[side] = *x;
     if (!limber_cuda_copy(r, &r->blocks[side], x->block,
@@ -198,10 +198,10 @@ static int32_t largest_of(const int32_t *emax, size_t lines)
     return most;
 }
 
-/* What the scan knows of an operand's lines that kernels need: how many exponents and flags. */
+/* The parts of an operand's masks that kernels need. */
 struct known {
     const struct mask *m;
-    size_t matrices, lines, each; /* exponents of a matrix: of all lines, or their largest */
+    size_t matrices, lines, each; /* exponents of a matrix: one for each line, or 1 */
     size_t emax, special;
 };
 
@@ -227,7 +227,7 @@ static bool find_known(const struct run *r, int side, struct known *x, struct di
     return true;
 }
 
-/* Of all lines, or the largest of each matrix. */
+/* Stores the exponents of all lines, or the largest of each matrix. */
 static void put_exponents(const struct known *x, int32_t *to)
 {
     for (size_t g = 0; x->emax && g < x->matrices; g++, to += x->each)
@@ -237,7 +237,7 @@ static void put_exponents(const struct known *x, int32_t *to)
             *to = largest_of(x->m[g].line_emax, x->lines);
 }
 
-/* Which lines have NaN or infinities. */
+/* Stores a flag for each line: it has NaN or infinities. */
 static void put_flags(const struct known *x, uint8_t *to)
 {
     for (size_t g = 0; x->special && g < x->matrices; g++, to += x->lines)
@@ -247,7 +247,7 @@ static void put_flags(const struct known *x, uint8_t *to)
             memset(to, 0, x->lines);
 }
 
-/* Exponents and flags of lines from the scan, of both operands in one copy. */
+/* Uploads exponents and flags of both operands in one copy. */
 static bool reach_masks(struct run *r, struct diag *d)
 {
     struct known x[2] = { 0 };
@@ -282,7 +282,7 @@ static bool reach_masks(struct run *r, struct diag *d)
 
 /* ---- C --------------------------------------------------------------------------------------- */
 
-/* Copies between one product's C and a dense copy of it. */
+/* Copies one product's C to its dense copy or, if `out`, back. */
 static void stage_one(const struct run *r, const struct output_view *c,
                       const struct output_view *dense, bool out)
 {
@@ -297,7 +297,7 @@ static void stage_one(const struct run *r, const struct output_view *c,
         }
 }
 
-static void stage(const struct run *r, bool out)
+static void copy_staged(const struct run *r, bool out)
 {
     struct output_view c = r->call->c, dense = r->place;
 
@@ -313,7 +313,7 @@ static bool reads_c(const struct run *r)
     return r->kernel->config.beta || r->kernel->config.model.start_c;
 }
 
-/* The dense copy lies along the same dimension. */
+/* Makes C reachable.  A dense copy has the same contiguous dimension. */
 static bool reach_c(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
@@ -333,9 +333,9 @@ static bool reach_c(struct run *r, struct diag *d)
     if (!r->staged)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a copy of C");
     if (reads_c(r))
-        stage(r, false);
+        copy_staged(r, false);
     if (!(reads_c(r) ? limber_cuda_copy(r, &r->c, r->staged, bytes, "C", d) :
-                       limber_cuda_memory(r, &r->c, bytes, "C", d)))
+                       limber_cuda_take_memory(r, &r->c, bytes, "C", d)))
         return false;
     r->place.data = (void *)(uintptr_t)r->c;
     return true;
@@ -346,15 +346,15 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
     const int32_t zero[2] = { 0, 0 };
     const struct unit_counts none = { 0 };
 
-    return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_subset(r, 0, d) &&
-           reach_subset(r, 1, d) && reach_masks(r, d) && reach_c(r, d) &&
+    return reach_operand(r, 0, &r->a, d) && reach_operand(r, 1, &r->b, d) &&
+           reach_subset(r, 0, d) && reach_subset(r, 1, d) && reach_masks(r, d) && reach_c(r, d) &&
            (!limber_num_is_int(r->kernel->config.result) || r->kernel->config.wrap ||
             limber_cuda_copy(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
            (!r->kernel->config.model.counts ||
             limber_cuda_copy(r, &r->counts, &none, sizeof none, "counters", d));
 }
 
-static bool fetch(struct run *r, struct diag *d)
+static bool download_results(struct run *r, struct diag *d)
 {
     size_t bytes =
         (size_t)(r->groups * r->call->m * r->call->n) * (size_t)r->kernel->config.result.size;
@@ -379,7 +379,7 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
 {
     bool waits = r->own_stream || r->host || r->overflow || r->counts;
 
-    ok = ok && fetch(r, d);
+    ok = ok && download_results(r, d);
     limber_cuda_release(r, &r->a);
     limber_cuda_release(r, &r->b);
     limber_cuda_release(r, &r->c);
@@ -399,7 +399,7 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
                                  "running a kernel", d))
         ok = false;
     if (ok && r->staged && !r->call->dry)
-        stage(r, true);
+        copy_staged(r, true);
     free(r->staged);
     return ok;
 }

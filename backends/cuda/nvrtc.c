@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * NVRTC, opened when the first kernel must be compiled. */
+ * Opens NVRTC when the first kernel must be compiled, and compiles. */
 #include "backends/cuda/cuda.h"
 #include "backends/settings.h"
 
@@ -33,7 +33,7 @@ static struct {
 } nvrtc;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A library of the driver's version makes what the driver loads; a newer one may not. */
+/* Opens the NVRTC of the driver's version: the driver may not load what a newer one makes. */
 static void *find_matching(void)
 {
     struct diag ignored = { 0 };
@@ -46,7 +46,7 @@ static void *find_matching(void)
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-static void *find(void)
+static void *open_library(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
                                          "/usr/local/cuda/lib64/libnvrtc.so" };
@@ -63,7 +63,7 @@ static void *find(void)
 
 static bool open_nvrtc(struct diag *d)
 {
-    void *handle = find();
+    void *handle = open_library();
 
     if (!handle)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "no NVRTC to compile kernels: %s", dlerror());
@@ -80,7 +80,7 @@ static bool open_nvrtc(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC is too old: it gives no cubins");
 }
 
-static bool ready(struct diag *d)
+static bool open_once(struct diag *d)
 {
     bool ok;
 
@@ -94,11 +94,12 @@ void limber_nvrtc_open(const struct target *t)
 {
     struct diag ignored = { 0 };
 
-    if (!t->no_compiler && !limber_setting("LIMBER_CUBINS")) /* it may not be needed */
-        ready(&ignored);
+    /* with LIMBER_CUBINS it may not be needed */
+    if (!t->no_compiler && !limber_setting("LIMBER_CUBINS"))
+        open_once(&ignored);
 }
 
-/* What the compiler said: all of it to the dump, the first error to the caller. */
+/* Puts the compiler's log into the dump, and its first error into the diagnostic. */
 static void dump_log(nvrtc_program p, int result, const char *arch, const struct dump *dump,
                      struct diag *d)
 {
@@ -115,7 +116,7 @@ static void dump_log(nvrtc_program p, int result, const char *arch, const struct
     if (log && dump)
         dump->file(dump->user, "nvrtc.log", log, strlen(log));
     if (result) {
-        enum { INVALID_OPTION = 5 }; /* it does not know the architecture */
+        enum { INVALID_OPTION = 5 }; /* NVRTC does not know the architecture */
         int major = 0, minor = 0;
 
         nvrtc.nvrtcVersion(&major, &minor);
@@ -134,7 +135,7 @@ static void dump_log(nvrtc_program p, int result, const char *arch, const struct
     free(log);
 }
 
-static bool take(nvrtc_program p, struct blob *out, struct diag *d)
+static bool get_cubin(nvrtc_program p, struct blob *out, struct diag *d)
 {
     size_t size = 0;
 
@@ -156,7 +157,7 @@ static bool compile(const struct cuda_program *program, const struct dump *dump,
     int result, major = 0, minor = 0;
     bool ok;
 
-    if (!ready(d))
+    if (!open_once(d))
         return false;
     for (int i = 0; i < program->headers; i++) {
         names[i] = program->header[i].name;
@@ -166,7 +167,7 @@ static bool compile(const struct cuda_program *program, const struct dump *dump,
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a CUDA program");
     result = nvrtc.nvrtcCompileProgram(p, program->options, program->option);
     dump_log(p, result, program->arch, dump, d);
-    ok = result == 0 && take(p, out, d);
+    ok = result == 0 && get_cubin(p, out, d);
     nvrtc.nvrtcDestroyProgram(&p);
     if (ok && nvrtc.nvrtcVersion(&major, &minor) == 0)
         limber_cubin_keep(program, major, minor, out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What complex matrices by three real products need on the device besides the products. */
+ * Complex products by three real products: sums of planes, and joining the results, on the
+ * device. */
 #include "backends/cuda/launch.h"
 
 enum { THREADS = 256, WAVES = 8 };
@@ -9,16 +10,16 @@ bool limber_cuda_has_planes(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || limber_format_is_binary(f);
 }
 
-static bool start(struct run *r, enum cuda_kernel which, int64_t elements, void *args,
-                  struct diag *d)
+static bool start_grid(struct run *r, enum cuda_kernel which, int64_t elements, void *args,
+                       struct diag *d)
 {
     int64_t blocks = (elements + THREADS - 1) / THREADS;
     int64_t most = (int64_t)WAVES * r->device->multiprocessors;
 
-    return limber_cuda_start(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
+    return limber_cuda_launch_kernel(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
 }
 
-static bool reconstruct(struct run *r, bool waits, struct diag *d)
+static bool wait_for_stream(struct run *r, bool waits, struct diag *d)
 {
     return !waits || limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),
                                     "running a kernel", d);
@@ -47,7 +48,7 @@ static bool run_sums(struct run *r, struct sums_job *j, cu_pointer most, struct 
     }
     return (!most || limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(most, 0, 2, r->stream),
                                     "clearing", d)) &&
-           start(r, KERNEL_sums, j->count * j->outer * j->inner, &args, d) &&
+           start_grid(r, KERNEL_sums, j->count * j->outer * j->inner, &args, d) &&
            (!most || limber_cuda_ok(
                          r->driver,
                          r->driver->cuMemcpyDtoHAsync_v2(&j->most, most, sizeof j->most, r->stream),
@@ -65,11 +66,11 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
     j->most = 0;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = (!j->measures || limber_cuda_memory(&r, &most, sizeof j->most, "a number", d)) &&
+    ok = (!j->measures || limber_cuda_take_memory(&r, &most, sizeof j->most, "a number", d)) &&
          run_sums(&r, j, most, d);
     limber_cuda_release(&r, &most);
     limber_cuda_release(&r, &r.addresses[0]);
-    ok = reconstruct(&r, r.own_stream || j->measures, d) && ok;
+    ok = wait_for_stream(&r, r.own_stream || j->measures, d) && ok;
     limber_cuda_leave(&r);
     return ok;
 }
@@ -90,8 +91,8 @@ bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = start(&r, KERNEL_pairs, j->count, &args, d);
-    ok = reconstruct(&r, r.own_stream, d) && ok;
+    ok = start_grid(&r, KERNEL_pairs, j->count, &args, d);
+    ok = wait_for_stream(&r, r.own_stream, d) && ok;
     limber_cuda_leave(&r);
     return ok;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scans of operands in device memory. */
+ * Scans operands in device memory. */
 #include "backends/cuda/launch.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 enum { LEAST_COUNTERS = 1024 };
 enum { LINES = 32, ELEMENTS = 64, THREADS = 256, WARPS = THREADS / 32, WAVES = 8 };
 
-/* Blocks enough to fill the device a few times, and no more along k than there are stretches. */
-static int32_t across(const struct device *v, int64_t blocks_lines, int64_t length)
+/* Number of blocks along k: enough to fill the device a few times, at most one for each stretch. */
+static int32_t blocks_along_k(const struct device *v, int64_t blocks_lines, int64_t length)
 {
     int64_t stretches = (length + ELEMENTS - 1) / ELEMENTS;
     int64_t wanted = WAVES * v->multiprocessors / (blocks_lines ? blocks_lines : 1) + 1;
@@ -31,22 +31,22 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
     return (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK * ((length + ELEMENTS - 1) / ELEMENTS);
 }
 
-/* What is started for one operand. */
+/* Kernel arguments and blocks of one operand's scan. */
 struct planned {
     struct scan_args args;
     struct windows_args windows;
     bool has_windows;
-    int64_t clearing, blocks; /* blocks of threads of both kernels */
+    int64_t clearing, blocks; /* blocks of the clearing kernel and of the scan */
 };
 
-/* Of matrices, or of pixels that follow each other. */
-static void divide(const struct run *r, struct planned *p, int64_t images)
+/* Divides the scan of matrices, or of images' pixels, into blocks. */
+static void divide_scan(const struct run *r, struct planned *p, int64_t images)
 {
     struct scan_args *args = &p->args;
     int64_t blocks = (args->lines + LINES - 1) / LINES;
 
     args->all = images * args->lines;
-    args->blocks_p = across(r->device, images * blocks, args->length);
+    args->blocks_p = blocks_along_k(r->device, images * blocks, args->length);
     blocks *= args->blocks_p;
     args->blocks = images > 1 ? (int32_t)blocks : INT32_MAX;
     p->clearing = (args->all + THREADS - 1) / THREADS;
@@ -72,11 +72,11 @@ static void plan_pixels(const struct run *r, const struct scan_job *j, const str
     p->args.operand.image = x->image * r->kernel->config.side[0].f.size;
     p->args.operand.each = j->each;
     p->args.found = (int32_t *)(uintptr_t)memory->pixels;
-    divide(r, p, j->matrices * x->images);
+    divide_scan(r, p, j->matrices * x->images);
 }
 
-static struct planned plan(const struct run *r, const struct scan_job *j,
-                           const struct scan_memory *memory)
+static struct planned plan_scan(const struct run *r, const struct scan_job *j,
+                                const struct scan_memory *memory)
 {
     struct planned p = { .args = {
                              .operand = limber_cuda_operand(j->v),
@@ -98,7 +98,7 @@ static struct planned plan(const struct run *r, const struct scan_job *j,
         plan_pixels(r, j, &x, memory, &p);
     } else {
         p.args.operand.each = j->each;
-        divide(r, &p, j->matrices);
+        divide_scan(r, &p, j->matrices);
     }
     return p;
 }
@@ -111,29 +111,29 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
     bool ok;
 
     for (int i = 0; i < count; i++) {
-        p[i] = plan(r, &jobs[i], &memory[i]);
+        p[i] = plan_scan(r, &jobs[i], &memory[i]);
         args.side[i] = p[i].args;
     }
     args.first = (int32_t)p[0].clearing;
-    ok =
-        memory[0].counters || limber_cuda_start(r, KERNEL_scan_start, p[0].clearing + p[1].clearing,
-                                                THREADS, 0, &args, d);
+    ok = memory[0].counters ||
+         limber_cuda_launch_kernel(r, KERNEL_scan_start, p[0].clearing + p[1].clearing, THREADS, 0,
+                                   &args, d);
     args.first = (int32_t)p[0].blocks;
-    ok = ok && limber_cuda_start(r, KERNEL_scan, p[0].blocks + p[1].blocks, THREADS,
-                                 LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size +
-                                     WARPS * SCAN_fields * (int)sizeof(int32_t),
-                                 &args, d);
+    ok = ok && limber_cuda_launch_kernel(r, KERNEL_scan, p[0].blocks + p[1].blocks, THREADS,
+                                         LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size +
+                                             WARPS * SCAN_fields * (int)sizeof(int32_t),
+                                         &args, d);
     for (int i = 0; ok && i < count; i++)
         ok = !p[i].has_windows ||
-             limber_cuda_start(r, KERNEL_scan_windows,
-                               (jobs[i].matrices * jobs[i].lines + THREADS - 1) / THREADS, THREADS,
-                               0, &p[i].windows, d);
+             limber_cuda_launch_kernel(r, KERNEL_scan_windows,
+                                       (jobs[i].matrices * jobs[i].lines + THREADS - 1) / THREADS,
+                                       THREADS, 0, &p[i].windows, d);
     return ok;
 }
 
 /* ---- a scan for the host --------------------------------------------------------------------- */
 
-/* So many counters that are 0, or more. */
+/* Takes an array of at least `count` counters that are 0. */
 static bool take_counters(struct run *r, struct counters *c, size_t count, struct diag *d)
 {
     struct device *v = r->device;
@@ -146,13 +146,13 @@ static bool take_counters(struct run *r, struct counters *c, size_t count, struc
         return true;
     limber_cuda_release(r, &c->at);
     c->count = count > LEAST_COUNTERS ? count : LEAST_COUNTERS;
-    return limber_cuda_memory(r, &c->at, c->count * sizeof(int32_t), "counters", d) &&
+    return limber_cuda_take_memory(r, &c->at, c->count * sizeof(int32_t), "counters", d) &&
            limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(c->at, 0, c->count, r->stream),
                           "clearing", d);
 }
 
-/* are_zero: the scan has ended as it should. */
-static void give_counters_back(struct run *r, struct counters *c, bool are_zero)
+/* Returns counters for reuse. are_zero: the scan succeeded, so they are 0 again. */
+static void return_counters(struct run *r, struct counters *c, bool are_zero)
 {
     struct device *v = r->device;
 
@@ -165,7 +165,7 @@ static void give_counters_back(struct run *r, struct counters *c, bool are_zero)
     limber_cuda_release(r, &c->at);
 }
 
-static size_t bytes_of(const struct scan_job *j)
+static size_t line_bytes(const struct scan_job *j)
 {
     return (size_t)(j->matrices * j->lines) * SCAN_fields * sizeof *j->found;
 }
@@ -177,15 +177,15 @@ static size_t tile_bytes(const struct scan_job *j)
                       0;
 }
 
-/* What a job needs beside what it finds. */
+/* Memory that a job needs besides its findings. */
 struct needs {
-    size_t counters, parts, halves; /* bytes but of counters */
+    size_t counters, parts, halves; /* bytes, except `counters`, a number */
 };
 
 static struct needs needs_of(const struct run *r, const struct scan_job *j)
 {
     const struct scan_memory none = { .found = 0 };
-    const struct scan_args a = plan(r, j, &none).args;
+    const struct scan_args a = plan_scan(r, j, &none).args;
     int64_t line_blocks = (a.lines + LINES - 1) / LINES;
     int64_t across = (a.length + ELEMENTS - 1) / ELEMENTS;
     bool alone = a.blocks_p == 1 && !j->tiles;
@@ -199,21 +199,20 @@ static struct needs needs_of(const struct run *r, const struct scan_job *j)
     };
 }
 
-/* What the host scans for. */
+/* State of a scan whose findings the host gets. */
 struct host_scan {
     struct scan_job jobs[2]; /* with addresses on the device */
     struct scan_memory memory[2];
     int count;
-    cu_pointer all; /* memory of everything but counters, which begins with what is
-                                   found */
+    cu_pointer all; /* device memory of everything but counters; the findings come first */
     struct counters counters;
-    char *found; /* that are on the host */
+    char *found; /* findings, copied to the host */
 };
 
-/* Of a job, with tiles behind lines. */
+/* Bytes of a job's findings: lines, then tiles. */
 static size_t found_bytes(const struct scan_job *j)
 {
-    return bytes_of(j) + tile_bytes(j);
+    return line_bytes(j) + tile_bytes(j);
 }
 
 static size_t all_found_bytes(const struct host_scan *s)
@@ -221,8 +220,8 @@ static size_t all_found_bytes(const struct host_scan *s)
     return found_bytes(&s->jobs[0]) + (s->count > 1 ? found_bytes(&s->jobs[1]) : 0);
 }
 
-/* A piece of what is taken at once: at an offset until it is there. */
-static cu_pointer piece(size_t *all, size_t bytes)
+/* Reserves bytes of an allocation that is made later; returns their offset. */
+static cu_pointer reserve(size_t *all, size_t bytes)
 {
     *all += bytes;
     return bytes ? *all - bytes : 0;
@@ -235,19 +234,19 @@ static bool reach_memory(struct run *r, struct host_scan *s, struct diag *d)
 
     for (int i = 0; i < s->count; i++) {
         needs[i] = needs_of(r, &s->jobs[i]);
-        s->memory[i].found = piece(&all, bytes_of(&s->jobs[i]));
-        s->memory[i].tiles = piece(&all, tile_bytes(&s->jobs[i]));
+        s->memory[i].found = reserve(&all, line_bytes(&s->jobs[i]));
+        s->memory[i].tiles = reserve(&all, tile_bytes(&s->jobs[i]));
     }
     for (int i = 0; i < s->count; i++) {
         const struct scan_job *j = &s->jobs[i];
 
         s->memory[i].pixels =
-            piece(&all, (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length));
-        s->memory[i].parts = piece(&all, needs[i].parts);
-        s->memory[i].halves = piece(&all, needs[i].halves);
+            reserve(&all, (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length));
+        s->memory[i].parts = reserve(&all, needs[i].parts);
+        s->memory[i].halves = reserve(&all, needs[i].halves);
     }
     if (!take_counters(r, &s->counters, needs[0].counters + needs[1].counters, d) ||
-        !limber_cuda_memory(r, &s->all, all, "a scan", d))
+        !limber_cuda_take_memory(r, &s->all, all, "a scan", d))
         return false;
     for (int i = 0; i < s->count; i++) {
         struct scan_memory *m = &s->memory[i];
@@ -274,8 +273,8 @@ static bool reach_addresses(struct run *r, struct scan_job *j, cu_pointer *addre
     return true;
 }
 
-/* What was found comes in one copy, for which the host waits. */
-static bool fetch(struct run *r, struct host_scan *s, struct diag *d)
+/* Copies all findings at once, and waits for them. */
+static bool download_findings(struct run *r, struct host_scan *s, struct diag *d)
 {
     s->found = malloc(all_found_bytes(s));
     return s->found ? limber_cuda_ok(r->driver,
@@ -285,16 +284,16 @@ static bool fetch(struct run *r, struct host_scan *s, struct diag *d)
                       limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for what a scan found");
 }
 
-static void hand_out(struct host_scan *s)
+static void store_findings(struct host_scan *s)
 {
     const char *at = s->found;
 
     for (int i = 0; i < s->count; i++) {
         const struct scan_job *j = &s->jobs[i];
 
-        memcpy(j->found, at, bytes_of(j));
+        memcpy(j->found, at, line_bytes(j));
         if (j->tiles)
-            memcpy(j->tiles, at + bytes_of(j), tile_bytes(j));
+            memcpy(j->tiles, at + line_bytes(j), tile_bytes(j));
         at += found_bytes(j);
     }
 }
@@ -317,15 +316,15 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, 
     for (int i = 0; ok && i < s.count; i++)
         ok = reach_addresses(&r, &s.jobs[i], &r.addresses[i], d);
     ok = ok && reach_memory(&r, &s, d) &&
-         limber_cuda_scan_start(&r, s.jobs, s.memory, s.count, d) && fetch(&r, &s, d);
+         limber_cuda_scan_start(&r, s.jobs, s.memory, s.count, d) && download_findings(&r, &s, d);
     for (int i = 0; i < s.count; i++)
         limber_cuda_release(&r, &r.addresses[i]);
     limber_cuda_release(&r, &s.all);
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
-    give_counters_back(&r, &s.counters, ok);
+    return_counters(&r, &s.counters, ok);
     if (ok)
-        hand_out(&s);
+        store_findings(&s);
     free(s.found);
     limber_cuda_leave(&r);
     return ok;

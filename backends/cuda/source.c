@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The source of a plan's kernels: its constants as text, then the files that they specialise. */
+ * Prints the source of a plan's kernels: its constants as text, then the files that they
+ * specialise. */
 #include "backends/cuda/cuda.h"
 #include "ir/num/digits.h"
 
@@ -66,7 +67,7 @@ FILES(EMBED)
 
 const struct cuda_header limber_cuda_headers[] = {
 #define HEADER(id, name, path) { name, limber_cuda_file_##id },
-    FILES(HEADER){ "stddef.h", "" },         /* device.h declares what there is */
+    FILES(HEADER){ "stddef.h", "" },         /* device.h declares their types */
     { "stdint.h", "" },
 };
 const int limber_cuda_header_count = COUNT(limber_cuda_headers);
@@ -74,8 +75,8 @@ _Static_assert(COUNT(limber_cuda_headers) <= CUDA_HEADERS, "as many as NVRTC is 
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void integers(struct text *t, const char *type, const char *name, const int64_t *v,
-                     size_t count)
+static void print_integers(struct text *t, const char *type, const char *name, const int64_t *v,
+                           size_t count)
 {
     limber_text_add(t, "TABLE %s %s[] = {", type, name);
     for (size_t i = 0; i < count; i++)
@@ -89,7 +90,7 @@ void limber_cuda_format_source(struct text *t, limber_format f)
                     f.bias, f.size, f.carried);
 }
 
-static void enums(struct text *t)
+static void print_enums(struct text *t)
 {
     limber_text_add(t, "enum {");
     for (int i = 0; i < UNIT_count; i++)
@@ -103,7 +104,7 @@ static void enums(struct text *t)
     limber_text_add(t, " };\n");
 }
 
-static void sides(struct text *t, const struct cuda_config *c)
+static void print_sides(struct text *t, const struct cuda_config *c)
 {
     limber_text_add(t, "struct side {\n    limber_format f, limb;\n"
                        "    int limb_kind, limbs, scaled, top, shift, step, is_signed;\n};\n"
@@ -127,7 +128,7 @@ static void sides(struct text *t, const struct cuda_config *c)
     limber_text_add(t, ";\n");
 }
 
-static void shape(struct text *t, const struct cuda_config *c)
+static void print_shape(struct text *t, const struct cuda_config *c)
 {
     limber_text_add(
         t,
@@ -157,14 +158,14 @@ static void shape(struct text *t, const struct cuda_config *c)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Is limb l of this operand a signed one? */
-static int sign_of(const struct cuda_side *s, int l)
+/* True if limb l of this operand is signed. */
+static int is_signed_limb(const struct cuda_side *s, int l)
 {
     return s->is_signed && (s->limb_kind != LIMB_KIND_slices || l == 0);
 }
 
-/* Rows accumulator by accumulator: as a table, for loops, and as constants. */
-static void rows(struct text *t, const struct cuda_config *c, const struct node *n)
+/* Prints the rows of the product table by accumulator: as a table for loops, and as constants. */
+static void print_rows(struct text *t, const struct cuda_config *c, const struct node *n)
 {
     int64_t a[CUDA_ROWS], b[CUDA_ROWS], signs[CUDA_ROWS], first[CUDA_ACCUMULATORS + 1];
     int64_t weight[CUDA_ACCUMULATORS] = { 0 };
@@ -178,16 +179,16 @@ static void rows(struct text *t, const struct cuda_config *c, const struct node 
             weight[acc] = c->reconstruct == RECONSTRUCT_crt ? 0 : n->row[i].weight;
             a[count] = n->row[i].a;
             b[count] = n->row[i].b;
-            signs[count] =
-                2 * sign_of(&c->side[0], n->row[i].a) + sign_of(&c->side[1], n->row[i].b);
+            signs[count] = 2 * is_signed_limb(&c->side[0], n->row[i].a) +
+                           is_signed_limb(&c->side[1], n->row[i].b);
             used |= 1 << signs[count++];
         }
     }
     first[c->accumulators] = count;
-    integers(t, "uint8_t", "ROW_A", a, (size_t)count);
-    integers(t, "uint8_t", "ROW_B", b, (size_t)count);
-    integers(t, "uint8_t", "SIGNS_OF", signs, (size_t)count);
-    integers(t, "int32_t", "FIRST", first, (size_t)c->accumulators + 1);
+    print_integers(t, "uint8_t", "ROW_A", a, (size_t)count);
+    print_integers(t, "uint8_t", "ROW_B", b, (size_t)count);
+    print_integers(t, "uint8_t", "SIGNS_OF", signs, (size_t)count);
+    print_integers(t, "int32_t", "FIRST", first, (size_t)c->accumulators + 1);
     limber_text_add(t, "enum { SIGNS = %d };\nconstexpr int WEIGHT[] = {", used);
     for (int acc = 0; acc < c->accumulators; acc++)
         limber_text_add(t, " %d,", (int)weight[acc]);
@@ -204,9 +205,9 @@ static void rows(struct text *t, const struct cuda_config *c, const struct node 
     limber_text_add(t, "%s};\n", c->totals ? "    { 0, 0, 0, 0 }\n" : "");
 }
 
-/* ---- Chinese remainders ---------------------------------------------------------------------- */
+/* ---- CRT ------------------------------------------------------------------------------------- */
 
-static uint32_t power(uint32_t base, int e, uint32_t p)
+static uint32_t power_mod(uint32_t base, int e, uint32_t p)
 {
     uint32_t x = 1;
 
@@ -215,10 +216,10 @@ static uint32_t power(uint32_t base, int e, uint32_t p)
     return x;
 }
 
-/* Digits of scaled integers to remainders: bytes of an offset integer times powers of 256; what A
- * has is also multiplied by the inverse of its cofactor, so that totals are already those
- * that are weighed. */
-static void powers(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
+/* Prints powers of 256 modulo each modulus, by which bytes of an offset integer become residues.
+ * A's are also multiplied by the inverse of the cofactor, so that totals are ready to be
+ * weighted. */
+static void print_powers(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
 {
     limber_text_add(t, "TABLE uint32_t POWER[2][%d][%d] = {", crt->count,
                     c->side[0].digits > c->side[1].digits ? c->side[0].digits : c->side[1].digits);
@@ -232,7 +233,7 @@ static void powers(struct text *t, const struct cuda_config *c, const struct lim
                 uint32_t word = 0;
 
                 for (int byte = 0; byte < 4; byte++)
-                    word |= power(256 % p, 4 * i + byte, p) * by % p << 8 * byte;
+                    word |= power_mod(256 % p, 4 * i + byte, p) * by % p << 8 * byte;
                 limber_text_add(t, " 0x%x,", word);
             }
             limber_text_add(t, " },");
@@ -244,7 +245,7 @@ static void powers(struct text *t, const struct cuda_config *c, const struct lim
         limber_text_add(t, " {");
         for (int l = 0; l < crt->count; l++) {
             uint32_t p = (uint32_t)crt->modulus[l], by = s ? 1 : crt->inverse[l];
-            uint32_t offset = power(2 % p, 32 * c->side[s].digits - 1, p) * by % p;
+            uint32_t offset = power_mod(2 % p, 32 * c->side[s].digits - 1, p) * by % p;
 
             limber_text_add(t, " %u,", (p - offset) % p);
         }
@@ -253,8 +254,8 @@ static void powers(struct text *t, const struct cuda_config *c, const struct lim
     limber_text_add(t, " };\n");
 }
 
-/* A digit as e4m3 has it: bias 7, three bits of fraction. */
-static uint32_t code_of(double digit)
+/* Encodes a digit in e4m3: bias 7, three fraction bits. */
+static uint32_t e4m3_code(double digit)
 {
     int e;
     double x = frexp(fabs(digit), &e);
@@ -263,10 +264,10 @@ static uint32_t code_of(double digit)
                         (digit < 0 ? 128u : 0u) | (uint32_t)(e + 6) << 3 | ((uint32_t)(16 * x) - 8);
 }
 
-/* The digits of every residue, in a word, the first lowest; where those of a modulus begin, and the
- * limbs of its digits. */
-static void digits(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
-                   const int64_t *limbs)
+/* Prints the digits of each residue as a word, the first digit lowest, and the first entry and the
+ * limbs of each modulus. */
+static void print_digits(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
+                         const int64_t *limbs)
 {
     int64_t begin[LIMBER_MODULI], first_limb[LIMBER_MODULI + 1];
 
@@ -288,26 +289,26 @@ static void digits(struct text *t, const struct cuda_config *c, const struct lim
             total += crt->modulus[l];
             for (int r = 0; r < crt->modulus[l]; r++)
                 limber_text_add(t, "%u,",
-                                code_of(digit[r][0]) | code_of(digit[r][1]) << 8 |
-                                    code_of(digit[r][2]) << 16);
+                                e4m3_code(digit[r][0]) | e4m3_code(digit[r][1]) << 8 |
+                                    e4m3_code(digit[r][2]) << 16);
             limber_text_add(t, "\n");
         }
         limber_text_add(t, "};\n");
     }
     first_limb[crt->count] = c->side[0].limbs;
-    integers(t, "int32_t", "CODES_BEGIN", begin, (size_t)crt->count);
-    integers(t, "int32_t", "FIRST_LIMB", first_limb, (size_t)crt->count + 1);
+    print_integers(t, "int32_t", "CODES_BEGIN", begin, (size_t)crt->count);
+    print_integers(t, "int32_t", "FIRST_LIMB", first_limb, (size_t)crt->count + 1);
 }
 
-static void row_of_doubles(struct text *t, const double *v, int count)
+static void print_doubles_row(struct text *t, const double *v, int count)
 {
     for (int i = 0; i < count; i++)
         limber_text_add(t, " %a,", v[i]);
 }
 
-/* P and P/p_l once more, in columns of doubles: where a device has many FP64 units, and C is the
- * integer, rounded. */
-static void doubles(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
+/* Prints P and P/p_l in columns of doubles, for devices with a high FP64 rate, if C is the rounded
+ * integer. */
+static void print_doubles(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
 {
     struct cuda_doubles d;
 
@@ -318,23 +319,23 @@ static void doubles(struct text *t, const struct cuda_config *c, const struct li
                     d.columns, crt->count, d.columns);
     for (int l = 0; l < crt->count; l++) {
         limber_text_add(t, "    {");
-        row_of_doubles(t, d.cofactor[l], d.columns);
+        print_doubles_row(t, d.cofactor[l], d.columns);
         limber_text_add(t, " },\n");
     }
     limber_text_add(t, "}, BEGIN_DOUBLES[] = {");
-    row_of_doubles(t, d.begin, d.columns);
+    print_doubles_row(t, d.begin, d.columns);
     limber_text_add(t, " }, PRODUCT_DOUBLES[] = {");
-    row_of_doubles(t, d.product, d.columns);
+    print_doubles_row(t, d.product, d.columns);
     limber_text_add(t, " }, INVERSE_DOUBLES[] = {");
-    row_of_doubles(t, &d.inverse, 1);
+    print_doubles_row(t, &d.inverse, 1);
     limber_text_add(t, " };\n");
 }
 
 enum { SHARE_BITS = 40 };
 
-/* limbs: the moduli of the residues' limbs */
-static void remainders(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
-                       const int64_t *limbs)
+/* limbs: modulus of each limb of the residues. */
+static void print_crt(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
+                      const int64_t *limbs)
 {
     int64_t modulus[LIMBER_MODULI], quotient[LIMBER_MODULI], share[LIMBER_MODULI];
     int64_t inverse[LIMBER_MODULI];
@@ -347,17 +348,17 @@ static void remainders(struct text *t, const struct cuda_config *c, const struct
         inverse[l] = (((int64_t)1 << 32) + p - 1) / p;
         share[l] = (((int64_t)1 << SHARE_BITS) + p / 2) / p;
     }
-    integers(t, "uint32_t", "MODULUS", modulus, (size_t)crt->count);
-    integers(t, "int32_t", "QUOTIENT", quotient, (size_t)crt->count);
-    integers(t, "uint64_t", "SHARE", share, (size_t)crt->count);
-    integers(t, "uint32_t", "INVERSE", inverse, (size_t)crt->count);
+    print_integers(t, "uint32_t", "MODULUS", modulus, (size_t)crt->count);
+    print_integers(t, "int32_t", "QUOTIENT", quotient, (size_t)crt->count);
+    print_integers(t, "uint64_t", "SHARE", share, (size_t)crt->count);
+    print_integers(t, "uint32_t", "INVERSE", inverse, (size_t)crt->count);
     limber_text_add(t, "TABLE float RECIPROCAL[] = {");
     for (int l = 0; l < crt->count; l++)
         limber_text_add(t, " %af,", (double)(float)(1.0f / (float)crt->modulus[l]));
     limber_text_add(t, " };\n");
-    powers(t, c, crt);
+    print_powers(t, c, crt);
     if (c->unit == UNIT_e4m3)
-        digits(t, c, crt, limbs);
+        print_digits(t, c, crt, limbs);
     limber_text_add(t,
                     "enum { SHARE_BITS = %d, COLUMNS = %d, WORDS = %d };\n"
                     "TABLE uint32_t PRODUCT[] = {",
@@ -372,11 +373,11 @@ static void remainders(struct text *t, const struct cuda_config *c, const struct
         limber_text_add(t, " },\n");
     }
     limber_text_add(t, "};\n");
-    doubles(t, c, crt);
+    print_doubles(t, c, crt);
 }
 
-/* Weighted totals: room for the largest. */
-static void columns(struct text *t, const struct cuda_config *c, const struct node *n)
+/* Prints the number of columns and words that the largest weighted total needs. */
+static void print_columns(struct text *t, const struct cuda_config *c, const struct node *n)
 {
     int most = 0;
 
@@ -384,7 +385,7 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
         most = n->row[i].weight > most ? n->row[i].weight : most;
     limber_text_add(t, "enum { SHARE_BITS = 1, COLUMNS = %d, WORDS = %d };\n", (most + 48) / 32 + 3,
                     (most + 64 + 16) / 64 + 1);
-    if (c->reconstruct != RECONSTRUCT_crt) /* named, but never used */
+    if (c->reconstruct != RECONSTRUCT_crt) /* these tables are named in the source, but not used */
         limber_text_add(t,
                         "TABLE uint32_t MODULUS[1] = { 3 };\nTABLE int32_t QUOTIENT[1] = { 0 };\n"
                         "TABLE uint64_t SHARE[1] = { 0 };\nTABLE uint32_t INVERSE[1] = { 0 };\n"
@@ -399,7 +400,7 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
 static const char *const mma_path_file[] = { "lane.h", "warp.h", "group.h", "portable.h",
                                              "tensor.h" };
 
-/* Words that alpha and beta may stretch an exact result to. */
+/* Words that hold an exact result after alpha and beta. */
 static int big_words(const struct cuda_config *c)
 {
     return !c->alpha && !c->beta                                       ? 4 :
@@ -422,15 +423,15 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                     "#define LIMBER_BIG_WORDS %d\n#include \"device.h\"\n"
                     "#include \"ir/num/prim.h\"\n#include \"args.h\"\n\n",
                     big_words(c) > 2 * c->long_words + 8 ? big_words(c) : 2 * c->long_words + 8);
-    enums(out);
-    sides(out, c);
-    shape(out, c);
+    print_enums(out);
+    print_sides(out, c);
+    print_shape(out, c);
     if (c->mma_path != MMA_PATH_element)
-        rows(out, c, n);
+        print_rows(out, c, n);
     if (c->reconstruct == RECONSTRUCT_crt)
-        remainders(out, c, &crt, limber_list(&p->node[n->in[0]], ATTR_moduli)->v);
+        print_crt(out, c, &crt, limber_list(&p->node[n->in[0]], ATTR_moduli)->v);
     else
-        columns(out, c, n);
+        print_columns(out, c, n);
     if (c->mma_path == MMA_PATH_unit)
         limber_cuda_unit_source(p, c, out);
     if (c->mx.kind)
@@ -463,8 +464,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }
 
-/* The enumerations of backends/backend.h. */
-static void scan_enums(struct text *t)
+/* Prints the enumerations of backends/backend.h. */
+static void print_scan_enums(struct text *t)
 {
     limber_text_add(
         t,
@@ -479,8 +480,8 @@ bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, stru
     limber_text_add(out,
                     "#include \"device.h\"\n#include \"ir/num/prim.h\"\n#include \"args.h\"\n\n"
                     "enum { STEP = 128 };\n");
-    scan_enums(out);
-    sides(out, c);
+    print_scan_enums(out);
+    print_sides(out, c);
     limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n"
                          "#include \"terms.h\"\n#include \"weigh.h\"\n");
     if (limber_cuda_has_planes(c->side[0].f))

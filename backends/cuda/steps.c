@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps on numbers in device memory: the source of a kernel for them, and its launch. */
+ * Epilogue steps on arrays in device memory: prints the source of their kernel, and launches it. */
 #include "backends/cuda/launch.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum { THREADS = 256, WAVES = 8 };
 
 /* ---- source ---------------------------------------------------------------------------------- */
 
-static void number(struct text *t, double x)
+static void print_number(struct text *t, double x)
 {
     uint64_t bits;
 
@@ -16,32 +16,32 @@ static void number(struct text *t, double x)
     limber_text_add(t, "fn_double(0x%llxul)", (unsigned long long)bits);
 }
 
-static void operand(struct text *t, const struct epilogue_step *s, int i)
+static void print_operand(struct text *t, const struct epilogue_step *s, int i)
 {
     if (s->operand[i] == VALUE_number)
-        number(t, s->number[i]);
+        print_number(t, s->number[i]);
     else
         limber_text_add(t, "v%d", s->operand[i]);
 }
 
-static void function(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
+static void print_function(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
 {
     bool narrow = limber_format_equal(e->compute, LIMBER_F32);
     struct fn_args a = limber_function_args(e->once && !narrow ? e->to.format : e->compute,
                                             s->number[0], s->number[1]);
 
     limber_text_add(t, "function_%s(", limber_function_at((int)s->function, NULL, NULL));
-    operand(t, s, 0);
+    print_operand(t, s, 0);
     limber_text_add(t, ", { ");
-    number(t, a.p);
+    print_number(t, a.p);
     limber_text_add(t, ", ");
-    number(t, a.q);
+    print_number(t, a.q);
     limber_text_add(t, ", ");
-    number(t, a.bound);
+    print_number(t, a.bound);
     limber_text_add(t, ", %d })", a.odd);
 }
 
-static void line(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
+static void print_line(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
 {
     static const char *const sign[] = { "", " + ", " - ", " * ", " / ", ", ", ", " };
 
@@ -51,11 +51,11 @@ static void line(struct text *t, const struct epilogue *e, const struct epilogue
                                         "rounded");
     limber_text_add(t, "(");
     if (s->op == STEP_function) {
-        function(t, e, s);
+        print_function(t, e, s);
     } else {
-        operand(t, s, 0);
+        print_operand(t, s, 0);
         limber_text_add(t, "%s", sign[s->op]);
-        operand(t, s, 1);
+        print_operand(t, s, 1);
     }
     limber_text_add(t, ");");
 }
@@ -68,8 +68,8 @@ static bool is_copy(const struct epilogue *e)
            s->function == LIMBER_FUNCTION_CAST;
 }
 
-/* The steps as one macro, a line each. */
-static void lines(struct text *t, const struct epilogue *e)
+/* Prints the steps as one macro, one step in a line. */
+static void print_lines(struct text *t, const struct epilogue *e)
 {
     const struct steps *s = e->steps;
 
@@ -80,7 +80,7 @@ static void lines(struct text *t, const struct epilogue *e)
                             1 + i, i);
     for (int i = 0; i < s->count; i++) {
         limber_text_add(t, " \\\n    const double v%d = ", VALUE_steps + i);
-        line(t, e, &s->step[i]);
+        print_line(t, e, &s->step[i]);
     }
     limber_text_add(t, "\n#define LAST v%d\n", limber_steps_result(s));
 }
@@ -104,7 +104,7 @@ bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct
                     "constexpr limber_rounding ROUNDING = (limber_rounding)%d;\n",
                     limber_format_equal(e->compute, LIMBER_F32), e->once, is_copy(e),
                     (int)e->rounding);
-    lines(out, e);
+    print_lines(out, e);
     limber_text_add(out, "\n#include \"raw.h\"\n#include \"steps.h\"\n");
     return !out->failed ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
@@ -112,7 +112,7 @@ bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-static struct steps_numbers numbers(const struct numbers *n)
+static struct steps_numbers kernel_numbers(const struct numbers *n)
 {
     return (struct steps_numbers){ (char *)(uintptr_t)n->data, n->row, n->col, n->plane };
 }
@@ -130,12 +130,13 @@ bool limber_cuda_steps(struct kernel *k, const struct epilogue *e, int device,
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    args.from = numbers(&e->from);
-    args.to = numbers(&e->to);
+    args.from = kernel_numbers(&e->from);
+    args.to = kernel_numbers(&e->to);
     for (int i = 0; i < MOST_INPUTS; i++)
-        args.input[i] = numbers(&e->input[i]);
+        args.input[i] = kernel_numbers(&e->input[i]);
     most = (int64_t)WAVES * r.device->multiprocessors;
-    ok = limber_cuda_start(&r, KERNEL_steps, blocks < most ? blocks : most, THREADS, 0, &args, d);
+    ok = limber_cuda_launch_kernel(&r, KERNEL_steps, blocks < most ? blocks : most, THREADS, 0,
+                                   &args, d);
     if (r.own_stream)
         ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel",
                             d) &&

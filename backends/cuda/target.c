@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a GPU offers, by its compute capability.
+ * Describes GPUs by their compute capability.
  * Source: CUDA C++ Programming Guide 13.0, table of arithmetic throughput; the architectures'
  * white papers. */
 #include "backends/cuda/cuda.h"
@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Multiply-adds per clock of one multiprocessor; what the kernels here can use. */
+/* Multiply-adds per clock and multiprocessor, of the instructions that the kernels use. */
 struct arch {
     int major, minor;
     const char *isa, *features, *sums;
     double f64, f32, f16, bf16, tf32, f8, i8;
-    double bandwidth;           /* where the device does not tell: bytes per second */
+    double bandwidth;           /* bytes per second, if the device does not report it */
 };
 static const struct arch archs[] = {
     { 7, 0, "sm_70", "wmma", "v100", 32, 64, 512, 0, 0, 0, 256, 9e11 },
@@ -21,18 +21,18 @@ static const struct arch archs[] = {
     { 8, 6, "sm_86", "mma", "a100", 2, 128, 256, 256, 128, 0, 1024, 7e11 },
     { 8, 9, "sm_89", "mma", "ada", 2, 128, 512, 512, 256, 1024, 1024, 9e11 },
     { 9, 0, "sm_90a", "mma,wgmma", "h100", 128, 128, 2048, 2048, 1024, 4096, 4096, 4.3e12 },
-    /* FP8 goes by tcgen05, for exact sums only: how it sums others one model says, but no outputs
-     * are published, and "b200" are those of mma.sync. */
+    /* FP8 uses tcgen05 for exact sums only.  One model says how it sums others, but no outputs are
+     * published; "b200" are the sums of mma.sync. */
     { 10, 0, "sm_100a", "mma,mx,tcgen05,tcgen05-i8", "b200", 64, 128, 4096, 4096, 2048, 8192, 8192,
       7e12 },
-    /* Has few units of bytes and of FP64: published peaks of 0.15e15 and 1.25e12. */
+    /* Few units for bytes and FP64: published peaks are 0.15e15 and 1.25e12. */
     { 10, 3, "sm_103a", "mma,mx,tcgen05", "b200", 2, 128, 4096, 4096, 2048, 8192, 256, 8e12 },
-    /* GeForce; workstations have twice the FP16.  Sums as the models of MMA-Sim have them, where
-     * 12.0 does not differ from 10.0. */
+    /* GeForce; workstation cards have twice the FP16 rate.  Sums are those of MMA-Sim's models,
+     * where 12.0 equals 10.0. */
     { 12, 0, "sm_120", "mma,mx", "b200", 2, 128, 256, 256, 128, 0, 1024, 1.8e12 },
 };
 
-static const struct arch *find(int major, int minor)
+static const struct arch *find_arch(int major, int minor)
 {
     const struct arch *best = NULL;
 
@@ -45,7 +45,7 @@ static const struct arch *find(int major, int minor)
 bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessors, double hertz,
                       int64_t shared, int64_t l2, struct diag *d)
 {
-    const struct arch *a = find(major, minor);
+    const struct arch *a = find_arch(major, minor);
     double clock = multiprocessors * hertz;
 
     memset(t, 0, sizeof *t);
@@ -70,7 +70,7 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
     t->rate[UNIT_e4m3] = t->rate[UNIT_e5m2] = a->f8 * clock;
     t->rate[UNIT_i8] = a->i8 * clock;
     t->bandwidth = a->bandwidth;
-    t->rate[UNIT_model] = a->f32 / 8 * clock; /* instructions a product, or more */
+    t->rate[UNIT_model] = a->f32 / 8 * clock; /* eight or more instructions a product */
     t->rate[UNIT_exact] = 1e-4 * clock;
     return true;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a second product of complex numbers needs on the device: memory, and its terms there. */
+ * Device support for second products of complex numbers: their terms, and memory. */
 #include "backends/cuda/launch.h"
 
 #include <string.h>
 
 enum { THREADS = 256, WAVES = 8 };
 
-static int64_t blocks_of(const struct run *r, const struct terms_job *j)
+static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
 {
     int64_t blocks = (j->count * j->m * j->n + THREADS - 1) / THREADS;
     int64_t most = (int64_t)WAVES * r->device->multiprocessors;
@@ -14,7 +14,7 @@ static int64_t blocks_of(const struct run *r, const struct terms_job *j)
     return j->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
 }
 
-static bool run(struct run *r, const struct terms_job *j, struct diag *d)
+static bool run_terms(struct run *r, const struct terms_job *j, struct diag *d)
 {
     struct terms_args args = {
         .c = j->c,
@@ -38,7 +38,7 @@ static bool run(struct run *r, const struct terms_job *j, struct diag *d)
         return false;
     if (listed)
         args.each.address = (const void *const *)(uintptr_t)r->addresses[2];
-    ok = limber_cuda_start(r, KERNEL_terms, blocks_of(r, j), THREADS, 0, &args, d);
+    ok = limber_cuda_launch_kernel(r, KERNEL_terms, grid_blocks(r, j), THREADS, 0, &args, d);
     limber_cuda_release(r, &r->addresses[2]);
     return ok;
 }
@@ -52,7 +52,7 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = run(&r, j, d);
+    ok = run_terms(&r, j, d);
     if (r.own_stream)
         ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel",
                             d) &&
@@ -63,8 +63,8 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Without a queue every call waits for its own stream, so that any may stand in for it. */
-static bool enter(struct run *r, int device, const limber_queue *queue, struct diag *d)
+/* Enters the device.  Without a queue each call synchronises its stream, so any stream serves. */
+static bool enter_device(struct run *r, int device, const limber_queue *queue, struct diag *d)
 {
     r->device = limber_cuda_device(device, d);
     if (!r->device)
@@ -76,7 +76,7 @@ static bool enter(struct run *r, int device, const limber_queue *queue, struct d
     if (queue)
         r->stream = queue->stream;
     else
-        r->own_stream = limber_cuda_stream(r->device, &r->stream, d);
+        r->own_stream = limber_cuda_take_stream(r->device, &r->stream, d);
     if (queue || r->own_stream)
         return true;
     limber_cuda_leave(r);
@@ -90,9 +90,9 @@ bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
     cu_pointer at = 0;
     bool ok;
 
-    if (!enter(&r, device, queue, d))
+    if (!enter_device(&r, device, queue, d))
         return false;
-    ok = limber_cuda_memory(&r, &at, bytes, what, d) &&
+    ok = limber_cuda_take_memory(&r, &at, bytes, what, d) &&
          (queue || limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream),
                                   "taking device memory", d));
     limber_cuda_leave(&r);
@@ -106,7 +106,7 @@ void limber_cuda_free(void *p, int device, const limber_queue *queue)
     struct run r = { .own_stream = false };
     cu_pointer at = (cu_pointer)(uintptr_t)p;
 
-    if (!enter(&r, device, queue, &ignored))
+    if (!enter_device(&r, device, queue, &ignored))
         return;
     limber_cuda_release(&r, &at);
     limber_cuda_leave(&r);

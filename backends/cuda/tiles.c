@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a GPU's threads share a product: the tiles of blocks and warps, and what a plan costs. */
+ * Chooses the tiles of blocks and warps, and the price of a plan on a GPU. */
 #include "backends/cuda/cuda.h"
 
 #include <math.h>
@@ -7,22 +7,22 @@
 
 /* ---- blocks of threads ----------------------------------------------------------------------- */
 
-/* Of a warp, of a block, and the bytes of a line in one stage. */
+/* Tile of a warp, tile of a block, and bytes along k of a line in one stage. */
 struct block_shape {
     int64_t mr, nr, mb, nb, bytes;
 };
 
-/* side_by_side: a stage holds all limbs.  Registers hold the sums and, of floats, the promoted
- * ones; memory all limbs of a stage where rows go side by side.  A warpgroup has 64 lines. */
+/* Tiles for large products. side_by_side: a stage holds all limbs.  Registers limit the sums, and
+ * promoted float sums; shared memory limits a stage.  A warpgroup has 64 lines. */
 static struct block_shape large_shape(const struct node *n, const struct target *t,
                                       bool side_by_side)
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
 
-    if (limber_cuda_by_tiles(u, t))
+    if (limber_cuda_reads_shared(u, t))
         return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
                               (struct block_shape){ 64, 128, 128, 128, 128 };
-    if (limber_cuda_on_cores(u) && limber_target_has(t, "mma"))
+    if (limber_cuda_is_tensor_unit(u) && limber_target_has(t, "mma"))
         return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
                u == UNIT_i8 ? (struct block_shape){ 64, 64, 128, 256, 64 } :
                               (struct block_shape){ 32, 32, 128, 64, 128 };
@@ -34,14 +34,15 @@ static struct block_shape large_shape(const struct node *n, const struct target 
                            (struct block_shape){ 32, 64, 128, 128, 64 };
 }
 
-/* Of a small C large blocks would be few, and filled little; where limbs go side by side they may
- * be made inside, by as many warps as large blocks have. */
+/* Chooses a tile.  A small C gets smaller blocks, which fill the device better.  They do not apply
+ * where tensor cores multiply all limbs of a stage, which may be made inside the kernel by as many
+ * warps as large blocks have. */
 static struct block_shape shape_of(const struct plan *p, const struct node *n,
                                    const struct target *t, bool side_by_side)
 {
     struct block_shape s = large_shape(n, t, side_by_side);
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
-    bool tensor = limber_cuda_on_cores(u), groups = limber_cuda_by_tiles(u, t);
+    bool tensor = limber_cuda_is_tensor_unit(u), groups = limber_cuda_reads_shared(u, t);
 
     if (p->size != SMALL_SIZE || (side_by_side && tensor))
         return s;
@@ -51,14 +52,15 @@ static struct block_shape shape_of(const struct plan *p, const struct node *n,
     } else {
         s.mb = 64;
         s.mr = 32;
-        s.nr = tensor && limber_target_has(t, "mma") ? 32 : s.nr; /* lanes have their own */
+        /* threads that multiply alone keep theirs */
+        s.nr = tensor && limber_target_has(t, "mma") ? 32 : s.nr;
     }
     return s;
 }
 
-/* Stages of the ring that the shared memory holds, of limbs, or of elements beside two stages of
- * limbs; fewer than 2: it does not do.  Barriers and alignment take a kilobyte.  Elements for
- * warpgroups come 128 lines by 32 at once. */
+/* Number of stages of limbs that fit shared memory or, if limbs are made inside, of elements beside
+ * two stages of limbs.  Fewer than 2 do not suffice.  Barriers and alignment take a kilobyte.
+ * Elements for warpgroups come 128 lines by 32 at once. */
 static int64_t stages_of(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *n = limber_plan_find(p, OP_products);
@@ -69,7 +71,7 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
     int64_t available = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
-    bool groups = limber_cuda_by_tiles((enum unit)limber_num(n, ATTR_unit), t);
+    bool groups = limber_cuda_reads_shared((enum unit)limber_num(n, ATTR_unit), t);
 
     if (inside) {
         raw = 4 * (groups ? 128 * 32 : s.bytes / a->type.format.size * (s.mb + s.nb));
@@ -78,14 +80,14 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     }
     stages = available / limbs > 4 ? 4 : available / limbs;
     if (limber_num(n, ATTR_unit) == UNIT_f16 && !limber_target_has(t, "mma"))
-        return stages < 2 ? stages : 2; /* copies are not asynchronous there, and sums need room
-                                           to leave */
+        /* copies are not asynchronous there, and sums pass through shared memory */
+        return stages < 2 ? stages : 2;
     return stages;
 }
 
 /* ---- where limbs are made -------------------------------------------------------------------- */
 
-static bool splits_inside(const struct plan *p, const struct target *t, struct diag *d)
+static bool can_split_inside(const struct plan *p, const struct target *t, struct diag *d)
 {
     const struct node *n = limber_plan_find(p, OP_products);
 
@@ -109,8 +111,8 @@ static bool splits_inside(const struct plan *p, const struct target *t, struct d
                        (long long)t->shared);
 }
 
-/* Bytes that kernels move for an element.  Ahead: operands are read and limbs written, limbs are
- * read by the products about eight times over; inside, the operands are. */
+/* Bytes of memory traffic for an operand's element.  Ahead: it is read, its limbs are written, and
+ * read about eight times.  Inside: it is read eight times. */
 static double operand_bytes(const struct plan *p, int limbs, bool inside)
 {
     const struct node *n = &p->node[limbs];
@@ -119,7 +121,8 @@ static double operand_bytes(const struct plan *p, int limbs, bool inside)
     return inside ? 8 * size : size + 9.0 * n->type.count * n->type.format.size;
 }
 
-/* Totals are written and read, the result is written. */
+/* Bytes of memory traffic for a result's element: totals are written and read, the result is
+ * written. */
 static double result_bytes(const struct plan *p, const struct node *products,
                            const struct node *combine)
 {
@@ -131,11 +134,11 @@ static double result_bytes(const struct plan *p, const struct node *products,
     return f.size + 2 * total * products->type.count;
 }
 
-enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 }; /* of three or four kernels, of one */
-enum { CUT_STEPS = 10 }; /* instructions that fetch and cut an element, counted */
+enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 }; /* time to launch three or four kernels, and one */
+enum { CUT_STEPS = 10 }; /* instructions that fetch and split an element, counted */
 
-/* Bytes of shared memory a multiply-add: limbs are read for every row by groups of 64 lines,
- * elements written and read, limbs written. */
+/* Bytes of shared memory traffic for a multiply-add: each row reads limbs for groups of 64 lines;
+ * elements are written and read, limbs are written. */
 static double shared_bytes(const struct plan *p, const struct node *products, struct block_shape s)
 {
     const struct type *limb = &p->node[products->in[0]].type;
@@ -147,66 +150,69 @@ static double shared_bytes(const struct plan *p, const struct node *products, st
            ((double)(s.mb * s.nb) * depth);
 }
 
-/* Seconds of a multiply-add, of which the product takes `product`.  Every tile cuts its elements of
- * A and of B itself: beside warpgroups a group that does nothing else and issues every other clock,
- * while shared memory gives 128 bytes a clock, one a lane; elsewhere the warps that multiply. */
-static double with_cutting(const struct plan *p, const struct target *t, double product)
+/* Seconds of a multiply-add, of which multiplication takes `product`.  Each block splits its own
+ * elements of A and B. Beside warpgroups, producer warps do that, issuing every other clock; shared
+ * memory delivers 128 bytes a clock.  Elsewhere the warps that multiply do it. */
+static double price_with_splitting(const struct plan *p, const struct target *t, double product)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     struct block_shape s = shape_of(p, products, t, true);
     double cutting = CUT_STEPS * (1.0 / (double)s.mb + 1.0 / (double)s.nb);
     double lanes = t->rate[UNIT_f32];
 
-    if (limber_cuda_by_tiles((enum unit)limber_num(products, ATTR_unit), t))
+    if (limber_cuda_reads_shared((enum unit)limber_num(products, ATTR_unit), t))
         return fmax(product, fmax(2 * cutting, shared_bytes(p, products, s)) / lanes);
     return product + cutting / lanes;
 }
 
-/* Of a unit's peak our kernels are expected to keep 0.75, half where products go to tensor memory
- * (L2 limits them: docs/measured/gpu-estimates.md), NVIDIA's 0.9. */
-static struct price price(const struct plan *p, const struct target *t, bool inside)
+/* Prices a plan.  Kernels are expected to reach 0.75 of a unit's peak, 0.5 with tensor memory
+ * (where L2 is the limit: docs/measured/gpu-estimates.md), and cuBLAS 0.9. */
+static struct price price_plan(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     enum unit u = (enum unit)limber_num(products, ATTR_unit);
-    double rate = t->rate[u], kept = limber_cuda_into_columns(u, t) ? 0.5 : 0.75, product;
+    double rate = t->rate[u], kept = limber_cuda_uses_tensor_memory(u, t) ? 0.5 : 0.75, product;
 
-    if (limber_num(products, ATTR_sums) == SUMS_any) /* cuBLAS reads operands as they lie */
+    if (limber_num(products, ATTR_sums) == SUMS_any) /* cuBLAS packs nothing */
         return (struct price){ .product = 1 / (0.9 * rate) };
     product = (double)products->rows / (kept * rate);
     return (struct price){
-        .product = inside ? with_cutting(p, t, product) : product,
+        .product = inside ? price_with_splitting(p, t, product) : product,
         .a = operand_bytes(p, products->in[0], inside) / t->bandwidth,
         .b = operand_bytes(p, products->in[1], inside) / t->bandwidth,
         .result = result_bytes(p, products, combine) / t->bandwidth,
         .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
-        .skips = p->roundings && limber_cuda_by_tiles(u, t),
+        .skips = p->roundings && limber_cuda_reads_shared(u, t),
     };
 }
 
-/* At the size for which schemes are compared. */
-static double seconds(const struct plan *p, const struct price *price)
+/* Seconds at the size at which schemes are compared. */
+static double price_seconds(const struct plan *p, const struct price *price)
 {
     double k = ldexp(1, p->kbits > 16 ? 16 : p->kbits), n = ldexp(1, p->size ? p->size : 10);
 
     return limber_price(price, n, n, k, 1);
 }
 
-/* Limbs are made ahead or inside, as the caller allows: whichever is faster at the plan's size. */
+/* Prices limbs made ahead and inside, as far as the caller allows; takes what is faster at the
+ * plan's size. */
 static struct price best_price(const struct plan *p, const struct target *t, bool *inside)
 {
-    struct price ahead = price(p, t, false), within = { .product = INFINITY };
+    struct price ahead = price_plan(p, t, false), within = { .product = INFINITY };
     struct diag ignored = { 0 };
 
-    if (p->split != LIMBER_SPLIT_AHEAD && splits_inside(p, t, &ignored))
-        within = price(p, t, true);
-    *inside = p->split == LIMBER_SPLIT_INSIDE || seconds(p, &within) < seconds(p, &ahead);
+    if (p->split != LIMBER_SPLIT_AHEAD && can_split_inside(p, t, &ignored))
+        within = price_plan(p, t, true);
+    *inside =
+        p->split == LIMBER_SPLIT_INSIDE || price_seconds(p, &within) < price_seconds(p, &ahead);
     return *inside ? within : ahead;
 }
 
 /* ---- the attribute tile ---------------------------------------------------------------------- */
 
-/* A simulated unit's blocks of k lie whole in a stage, with exponents where they are fused. */
+/* Sets the tile of a simulated unit: a stage holds whole blocks of k, with exponents if they are
+ * fused. */
 static bool tile_model(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     static const int64_t sides[][2] = { { 64, 64 }, { 32, 32 }, { 16, 32 } };
@@ -222,7 +228,7 @@ static bool tile_model(struct plan *p, struct node *n, const struct target *t, s
             break;
     }
     i -= i == (int64_t)COUNT(sides);
-    if (stages > 3) /* two blocks of threads share a multiprocessor */
+    if (stages > 3) /* two blocks share a multiprocessor */
         stages = (t->shared / 2 - 1024) / one > 2 ? (t->shared / 2 - 1024) / one : 2;
     stages = stages > 3 ? 3 : stages;
     return (stages > 0 || limber_fail(d, LIMBER_STATUS_NO_SCHEME,
@@ -233,7 +239,7 @@ static bool tile_model(struct plan *p, struct node *n, const struct target *t, s
             limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory"));
 }
 
-/* Steps of 128 bytes, with the scales beside them, by warps or into tensor memory. */
+/* Sets the tile of block-scaled instructions: steps of 128 bytes with their scales. */
 static bool tile_block_scaled(struct plan *p, struct node *n, const struct target *t,
                               struct diag *d)
 {
@@ -261,7 +267,7 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
     int64_t stages;
 
     best_price(p, t, &inside);
-    if (inside && !splits_inside(p, t, d))
+    if (inside && !can_split_inside(p, t, d))
         return false;
     stages = stages_of(p, t, inside);
     if (stages < 2)
@@ -292,4 +298,4 @@ static struct price price_of(const struct plan *p, const struct target *t)
     return best_price(p, t, &inside);
 }
 
-const struct block_rules limber_cuda_blocks = { tile, splits_inside, price_of };
+const struct block_rules limber_cuda_blocks = { tile, can_split_inside, price_of };

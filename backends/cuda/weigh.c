@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums of an operand's magnitudes, for estimates that the host makes. */
+ * Sums magnitudes of an operand's elements on the device, for estimates on the host. */
 #include "backends/cuda/launch.h"
 
 enum { THREADS = 256 };
 
-static bool run(struct run *r, const struct weigh_job *j, cu_pointer weights, cu_pointer to,
-                struct diag *d)
+static bool run_weigh(struct run *r, const struct weigh_job *j, cu_pointer weights, cu_pointer to,
+                      struct diag *d)
 {
     size_t bytes = (size_t)j->length * sizeof *j->weights;
     struct weigh_args args = {
@@ -21,8 +21,8 @@ static bool run(struct run *r, const struct weigh_job *j, cu_pointer weights, cu
             limber_cuda_ok(r->driver,
                            r->driver->cuMemcpyHtoDAsync_v2(weights, j->weights, bytes, r->stream),
                            "copying to the device", d)) &&
-           limber_cuda_start(r, KERNEL_weigh, (j->lines + THREADS - 1) / THREADS, THREADS, 0, &args,
-                             d) &&
+           limber_cuda_launch_kernel(r, KERNEL_weigh, (j->lines + THREADS - 1) / THREADS, THREADS,
+                                     0, &args, d) &&
            limber_cuda_ok(r->driver,
                           r->driver->cuMemcpyDtoHAsync_v2(
                               j->to, to, (size_t)j->lines * sizeof *j->to, r->stream),
@@ -42,9 +42,10 @@ bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
     if (!limber_cuda_enter(&r, d))
         return false;
     ok = (!j->weights || j->length == 0 ||
-          limber_cuda_memory(&r, &weights, (size_t)j->length * sizeof *j->weights, "weights", d)) &&
-         limber_cuda_memory(&r, &to, (size_t)j->lines * sizeof *j->to, "sums", d) &&
-         run(&r, j, weights, to, d);
+          limber_cuda_take_memory(&r, &weights, (size_t)j->length * sizeof *j->weights, "weights",
+                                  d)) &&
+         limber_cuda_take_memory(&r, &to, (size_t)j->lines * sizeof *j->to, "sums", d) &&
+         run_weigh(&r, j, weights, to, d);
     limber_cuda_release(&r, &weights);
     limber_cuda_release(&r, &to);
     ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel", d) &&

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A convolution's image: its limbs are made once, channels of a pixel together, and products fetch
- * B from them through the window.  Where channels do not fill pieces of 16 bytes, or the window
- * sees few of the pixels, limbs of the whole patches matrix are made instead. */
+ * Convolutions whose image is packed once, pixel by pixel (NHWC), and whose products fetch B from
+ * it through the window.  If channels do not fill pieces of 16 bytes, or the window sees few of the
+ * pixels, the whole patches matrix is packed instead. */
 #include "backends/cuda/launch.h"
 
 #include "ir/num/prim.h"
 
-enum { PIECE = 16, MOST = 1 << 27 /* rows or columns, so that sums of them fit */ };
+enum { PIECE = 16, MOST = 1 << 27 /* most rows or columns, so that their sums do not overflow */ };
 
-static bool small(const struct patch *w)
+static bool is_small(const struct patch *w)
 {
     int64_t sizes[] = { w->h,      w->w,         w->oh,        w->ow,        w->r,
                         w->s,      w->stride[0], w->stride[1], w->dilate[0], w->dilate[1],
@@ -20,14 +20,15 @@ static bool small(const struct patch *w)
     return true;
 }
 
-/* An element of the patches matrix is found by divisions, which takes longer than to cut four. */
-static bool pays(const struct patch *w, int bytes)
+/* True if packing the image pays.  Finding an element of the patches matrix takes divisions, which
+ * are slower than splitting four elements. */
+static bool should_pack_image(const struct patch *w, int bytes)
 {
-    return !w->t && small(w) && w->depth * bytes % PIECE == 0 && w->row == w->w * w->col &&
+    return !w->t && is_small(w) && w->depth * bytes % PIECE == 0 && w->row == w->w * w->col &&
            w->h * w->w <= 4 * w->oh * w->ow * w->r * w->s;
 }
 
-void limber_cuda_order(struct run *r)
+void limber_cuda_set_order(struct run *r)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct conv conv;
@@ -44,11 +45,12 @@ void limber_cuda_order(struct run *r)
         limber_conv_map(&r->map[i], i ? OP_patches : OP_filters, &conv, f->bytes);
         r->ordered[i] = limber_map_view(&r->map[i], r->view[i].data);
     }
-    r->images = f->window && r->k > 0 && pays(&r->map[1].patch, f->bytes) ? conv.sizes.n : 0;
+    r->images =
+        f->window && r->k > 0 && should_pack_image(&r->map[1].patch, f->bytes) ? conv.sizes.n : 0;
 }
 
 /* Bytes of a limb of one image. */
-int64_t limber_cuda_image(const struct run *r)
+int64_t limber_cuda_image_bytes(const struct run *r)
 {
     const struct patch *w = &r->map[1].patch;
 
@@ -99,7 +101,7 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
     return a;
 }
 
-/* Pixels are lines of a matrix of channels, those of the first product. */
+/* Packing of the first product's pixels, as lines of a matrix of channels. */
 struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The register tile on a matrix unit: 2 x 2 tiles of 16 x 16 accumulators, 64 bytes of k a step.
- * The unit is configured before the tiles of a block and left after them: threads carry none
- * of its state from call to call.
+ * The micro-kernel on AMX: 2 x 2 AMX tiles of 16 x 16 accumulators; each step of its loop covers 64
+ * bytes of k.  The tiles are configured before a block and released after it, so that threads keep
+ * no AMX state between calls.
  *
  *   source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18 */
 #include "backends/llvm/llvm.h"
 
-enum { TILE = 16, STEP = 1024 /* bytes of a tile */ };
+enum { TILE = 16, STEP = 1024 /* bytes of an AMX tile */ };
 
 static const char declarations[] =
     "declare void @llvm.x86.ldtilecfg(ptr)\n"
@@ -17,8 +17,8 @@ static const char declarations[] =
     "declare void @llvm.x86.tdpbssd(i8 immarg, i8 immarg, i8 immarg)\n"
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n";
 
-/* Palette 1; eight tiles of 16 rows by 64 bytes. */
-static void tile_config(struct text *out)
+/* The operand of LDTILECFG: palette 1, eight tiles of 16 rows by 64 bytes. */
+static void emit_tile_config(struct text *out)
 {
     limber_text_add(out, "@limber_tiles = internal constant [64 x i8] [");
     for (int i = 0; i < 64; i++) {
@@ -29,8 +29,9 @@ static void tile_config(struct text *out)
     limber_text_add(out, "], align 64\n");
 }
 
-/* Accumulators are tiles 0 to 3, row by row; A is in 4 and 5, B in 6 and 7. */
-static void loop(const struct kernel_config *k, struct text *out)
+/* Emits the loop over k.  Accumulators are tiles 0 to 3, row-major; A is in tiles 4 and 5, B in 6
+ * and 7. */
+static void emit_loop(const struct kernel_config *k, struct text *out)
 {
     limber_text_add(out, "loop:\n  %%i = phi i64 [ 0, %%entered ], [ %%i1, %%loop ]\n"
                          "  %%pa = phi ptr [ %%a, %%entered ], [ %%pa1, %%loop ]\n"
@@ -66,8 +67,8 @@ static void loop(const struct kernel_config *k, struct text *out)
                     2 * STEP, TILE * k->nr * 4, KERNEL_FETCHES);
 }
 
-/* Loads or stores the accumulators. */
-static void move_tiles(bool store, const char *name, struct text *out)
+/* Emits loads or stores of the four accumulator tiles. */
+static void emit_tile_moves(bool store, const char *name, struct text *out)
 {
     for (int t = 0; t < 4; t++) {
         limber_text_add(out,
@@ -83,7 +84,7 @@ static void move_tiles(bool store, const char *name, struct text *out)
 bool limber_amx_text(const struct kernel_config *k, struct text *out)
 {
     limber_text_add(out, "%s", declarations);
-    tile_config(out);
+    emit_tile_config(out);
     limber_text_add(out, "define void @limber_micro_open() {\n"
                          "  call void @llvm.x86.ldtilecfg(ptr @limber_tiles)\n  ret void\n}\n"
                          "define void @limber_micro_close() {\n"
@@ -98,15 +99,15 @@ bool limber_amx_text(const struct kernel_config *k, struct text *out)
         limber_text_add(out, "  call void @llvm.x86.tilezero(i8 %d)\n", t);
     limber_text_add(out, "  br label %%entered\nbiased:\n"
                          "  %%bias1 = getelementptr i8, ptr %%bias, i64 64\n");
-    for (int t = 0; t < 4; t++)         /* every row is the row of biases */
+    for (int t = 0; t < 4; t++)         /* a stride of 0 repeats the row of biases in every row */
         limber_text_add(out, "  call void @llvm.x86.tileloadd64(i8 %d, ptr %%bias%s, i64 0)\n", t,
                         t % 2 ? "1" : "");
     limber_text_add(out, "  br label %%entered\nadded:\n");
-    move_tiles(false, "l", out);
+    emit_tile_moves(false, "l", out);
     limber_text_add(out, "  br label %%entered\nentered:\n  br label %%loop\n");
-    loop(k, out);
+    emit_loop(k, out);
     limber_text_add(out, "done:\n");
-    move_tiles(true, "s", out);
+    emit_tile_moves(true, "s", out);
     limber_text_add(out, "  ret void\n}\n");
     return !out->failed;
 }

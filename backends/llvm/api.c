@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libLLVM, opened when the first kernel must be compiled. */
-#define _GNU_SOURCE     /* dl_iterate_phdr */
+ * Opens libLLVM when the first kernel must be compiled. */
+#define _GNU_SOURCE     /* for dl_iterate_phdr */
 #include "backends/llvm/llvm.h"
 #include "backends/settings.h"
 
@@ -14,13 +14,13 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct llvm llvm;        /* written once under the lock, constant afterwards */
-static struct code_range code;  /* as llvm */
+static struct code_range code;  /* libLLVM's executable pages; written as llvm is */
 static atomic_bool ready;
 
 static const char *const name[] = { "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so",
                                     "libLLVM.so.20.1", "libLLVM.so.21.1", "libLLVM.so.22.1" };
 
-static void *open_any(const char *wish)
+static void *open_library(const char *wish)
 {
     if (wish)
         return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
@@ -33,7 +33,7 @@ static void *open_any(const char *wish)
     return NULL;
 }
 
-/* Of the library that this function is in. */
+/* Callback of dl_iterate_phdr: finds the executable range of the library that holds `function`. */
 static int find_code(struct dl_phdr_info *info, size_t size, void *function)
 {
     struct code_range found = { UINTPTR_MAX, 0 };
@@ -55,7 +55,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *function)
     return 1;
 }
 
-static bool resolve(void *h, struct diag *d)
+static bool resolve_functions(void *h, struct diag *d)
 {
 #define F(name) \
     *(void **)&llvm.name = dlsym(h, #name); \
@@ -66,7 +66,7 @@ static bool resolve(void *h, struct diag *d)
     return true;
 }
 
-/* libLLVM may have been built without an architecture. */
+/* Starts an architecture's code generator; false if this libLLVM was built without it. */
 #define F(name) \
     { \
         __typeof__(&name) start; \
@@ -89,9 +89,8 @@ static bool start_aarch64(void *h)
 }
 #undef F
 
-/* libLLVM ends the process where it gets no memory.  Under a limit on the address space it is not
- * asked unless there is much more than the largest kernel takes: some 130 MiB for the library, as
- * much for its work. */
+/* libLLVM ends the process if an allocation fails.  Under RLIMIT_AS it is used only if far more is
+ * left than the largest kernel takes: about 130 MiB for the library and as much for its work. */
 enum { ROOM_MIB = 512 };
 
 static bool has_room(struct diag *d)
@@ -125,16 +124,16 @@ const struct llvm *limber_llvm(struct diag *d)
     if (!ready) {
         const char *wish = limber_setting("LIMBER_LLVM");
 
-        h = open_any(wish);
+        h = open_library(wish);
         if (!h && wish)
             limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: LIMBER_LLVM: %s", dlerror());
         else if (!h)
             limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: no libLLVM 19 to 22 is installed");
-        else if (resolve(h, d)) {
+        else if (resolve_functions(h, d)) {
             llvm.x86 = start_x86(h);
             llvm.aarch64 = start_aarch64(h);
             dl_iterate_phdr(find_code, *(void **)&llvm.LLVMContextCreate);
-            ready = true; /* h stays open: LLVM cannot be unloaded safely */
+            ready = true; /* the handle stays open: LLVM cannot be unloaded safely */
         } else {
             dlclose(h);
         }

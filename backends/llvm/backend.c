@@ -6,13 +6,14 @@
 
 #include <stdlib.h>
 
-/* Of the scales of all lines. */
+/* Bytes of an operand's scales: one int32_t a line. */
 static int64_t scales_bytes(const struct side *s, int64_t lines)
 {
     return is_scaled(s) ? round_up((lines + 1) * 4, 64) : 0;
 }
 
-/* From the masks, to the beginning of the memory; NULL where the plan does not scale. */
+/* Computes each line's scale from the mask.  The scales lie at *memory, which moves behind them.
+ * *out is NULL if the plan does not scale. */
 static bool line_scales(const struct side *s, const struct mask *m, int64_t lines, char **memory,
                         int32_t **out, struct diag *d)
 {
@@ -39,7 +40,7 @@ static double scalar(const struct kernel_config *c, const void *p, double otherw
     return p ? limber_format_value(c->scalars, p) : otherwise;
 }
 
-/* Lines to look at, or NULL when there is none. */
+/* One flag a line: it holds NaN or infinities.  NULL if no line does. */
 static const uint8_t *special(const struct mask *m)
 {
     return m && m->special ? m->line_special : NULL;
@@ -47,7 +48,7 @@ static const uint8_t *special(const struct mask *m)
 
 /* ---- simulated units ----------------------------------------------------------------------- */
 
-/* Sums of groups and of parts of k, of all elements. */
+/* Additions of groups and of parts of k, over all elements of C. */
 static int64_t outer_sums(const limber_unit *u, const struct call *c)
 {
     int64_t length = limber_unit_part(u, c->k), sums = 0;
@@ -78,15 +79,15 @@ static bool is_empty(const struct call *c)
 /* The way of a launch, which computes what it found. */
 struct layout {
     enum way_id way;
-    int64_t bytes; /* of memory, but for WAY_packed */
-    const char *why[WAY_count]; /* the others refuse */
+    int64_t bytes; /* workspace; 0 for WAY_packed */
+    const char *why[WAY_count]; /* reason of each way that refuses */
     union {
         struct windows windows;
         struct unpacked unpacked;
     };
 };
 
-/* *l points into itself and to the call. */
+/* *l must not be copied: it points into itself and to the call. */
 static void find_way(const struct kernel *k, const struct call *c, struct layout *l)
 {
     if (!(l->why[WAY_windows] = limber_windows_refuses(k, c, &l->windows))) {
@@ -128,8 +129,7 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
     *least = *least < *most ? *least : *most;
 }
 
-/* ---- what a launch has beside the parts: scales, and where NaN and infinities are --------------
- */
+/* ---- what a launch has beside the parts: scales and special values --------------------------- */
 
 struct specials {
     struct classes of[2];
@@ -171,7 +171,7 @@ static void find_specials(struct specials *s, const struct kernel_config *f, con
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-/* Of both, where there are any special values. */
+/* Bytes of both operands' scales and, if there may be special values, of their classes. */
 static int64_t beside_bytes(const struct kernel_config *f, const struct call *c, bool any)
 {
     int64_t bytes = scales_bytes(&f->side[0], c->m) + scales_bytes(&f->side[1], c->n);
@@ -182,7 +182,7 @@ static int64_t beside_bytes(const struct kernel_config *f, const struct call *c,
     return bytes;
 }
 
-/* Of a launch that is given its memory: that, and what any part needs. */
+/* Bytes of a launch that is given its memory: scales, classes, and what any part needs. */
 static size_t memory_bytes(const struct kernel *k, const struct call *of)
 {
     const struct kernel_config *f = &k->config;
@@ -201,7 +201,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
 
     if (is_empty(c))
         return 0;
-    given.launch_memory = &later; /* as the launch asks */
+    given.launch_memory = &later; /* finds the same way as the launch */
     find_way(k, &given, &l);
     if (l.way != WAY_packed)
         return (size_t)l.bytes;
@@ -352,7 +352,7 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     bool served = k && limber_kernel_config(p, t, &k->config, &ignored);
 
     if (served && c->conv && is_empty(c)) {
-        l.way = WAY_packed; /* as its launch says; ways divide by numbers of pixels */
+        l.way = WAY_packed; /* the launch does the same; ways divide by the number of pixels */
     } else if (served) {
         k->cpu = limber_cpu_of(t);
         find_way(k, c, &l);

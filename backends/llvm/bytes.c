@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolutions and products of bytes to 32-bit integers by code of the library (kernel/bytes.c).
- * Of matrices, rows of A are pixels and columns of B are filters of one element.  The image
- * becomes unsigned bytes, padding included, with a pixel's channels side by side; windows are read
- * there, so no panel is gathered.  Filters become words of four channels, sixteen filters side by
- * side; signed images add 128 times a filter's sum, with which its sums start.  Without VNNI both
- * become words of two channels of 16 bits, and signs stay.  Images that lie channel by channel,
- * under windows of one element, stay so: blocks of pixels become panels. */
+ * In a matrix product rows of A are pixels, and columns of B are filters of one element.  The image
+ * is converted to unsigned bytes in NHWC order, padding included.  Windows are read from it, so no
+ * panel is gathered.  Filters are packed as words of four channels, sixteen filters side by side.
+ * A signed image has 128 added to each byte; each sum starts at what that adds, negated.  Without
+ * VNNI, image and filters are packed as words of two channels of 16 bits, and signs stay.  An NCHW
+ * image under 1 x 1 windows keeps its order: blocks of its pixels are packed as panels. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/windows.h"
 
 #include <string.h>
 
 enum {
-    PIXELS = 96, /* of a task, at most, */
-    LEAST = 24, /* and at least, where there are fewer tasks than workers want */
-    MOST_K = 65536, /* products whose sum cannot leave 32 bits */
-    TURNED = 32, /* pixels of an image that is turned though windows have one element */
-    PANEL = 2048, /* channels of a panel */
-    DEEPEST = 8192, /* elements along k of matrices whose rows stay in the second cache */
-    TASKS = 4 /* of a worker */
+    PIXELS = 96, /* most pixels of a task */
+    LEAST = 24, /* fewest pixels of a task where workers want more tasks */
+    MOST_K = 65536, /* largest k: no sum overflows 32 bits */
+    TURNED = 32, /* most pixels of an NCHW image that is transposed under 1 x 1 windows */
+    PANEL = 2048, /* most channels of a panel */
+    DEEPEST = 8192, /* largest k of matrices: rows of A stay in the L2 cache */
+    TASKS = 4 /* tasks for each worker */
 };
 
-/* ---- which calls ----------------------------------------------------------------------------- */
+/* ---- what is served -------------------------------------------------------------------------- */
 
-static bool are_bytes(const struct kernel_config *f, int image)
+static bool is_byte_product(const struct kernel_config *f, int image)
 {
     const limber_format *w = &f->side[!image].f, *x = &f->side[image].f;
 
@@ -33,7 +33,8 @@ static bool are_bytes(const struct kernel_config *f, int image)
            x->size == 1;
 }
 
-/* A window of one element sees each pixel of an image that is as large as the result. */
+/* Sets the image.  Under a 1 x 1 window it shrinks to the pixels that windows see: strides become
+ * part of its own. */
 static bool set_image(struct windows *x)
 {
     const struct call *c = x->call;
@@ -42,7 +43,7 @@ static bool set_image(struct windows *x)
 
     if (v->tile_subset || v->pairs)
         return false;
-    if (!w) { /* rows of matrices are long: a row of the image each */
+    if (!w) { /* a matrix is an image of one row or, transposed, of one column */
         bool rows = c == &x->turned;
         int64_t h = rows ? c->n : 1, width = rows ? 1 : c->n;
 
@@ -76,14 +77,14 @@ static bool set_image(struct windows *x)
     return true;
 }
 
-/* Filters of three dimensions are ones of two, whose rows are those of all planes. */
+/* True if a filter is one dense array.  Filters of three dimensions have t r rows of s taps. */
 static bool are_filters_dense(const struct call *c)
 {
-    return !c->a.tile_subset &&
-           (c->a.patch ? limber_are_filters(c->a.patch) : limber_view_strided(&c->a));
+    return !c->a.tile_subset && (c->a.patch ? limber_is_window_over_whole_image(c->a.patch) :
+                                              limber_view_strided(&c->a));
 }
 
-/* Whole words of channels, taps side by side. */
+/* True if filters lie as packing wants them: whole words of channels, taps in order. */
 static bool are_in_order(const struct windows *x)
 {
     const struct view *v = &x->call->a;
@@ -96,7 +97,7 @@ static bool are_in_order(const struct windows *x)
                x->taps == 1 && v->p == 1;
 }
 
-/* C's rows are dense, be they filters' or pixels'. */
+/* True if rows of C are dense; sets `across` if these are pixels, not filters. */
 static bool set_result(struct windows *x)
 {
     const struct call *c = x->call;
@@ -110,7 +111,8 @@ static bool set_result(struct windows *x)
                        v->col == 1 && (v->inner % pixels == 0 || v->inner >= c->n);
 }
 
-/* Windows of one element see an image channel by channel, as it lies or a copy of those pixels. */
+/* Takes an NCHW image under 1 x 1 windows as planes, in place or copied if its pixels are not
+ * contiguous. */
 static bool set_planes(struct windows *x)
 {
     struct patch *w = &x->window;
@@ -118,12 +120,12 @@ static bool set_planes(struct windows *x)
     if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
         x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2] ||
         x->from.stride[0] != 1 || x->from.stride[1] != 1 || x->from.stride[2] != 1)
-        return false; /* padding is seen, be it behind the image */
+        return false; /* windows see padding, if only at the end */
     x->planes = true;
     x->flips = false;
     x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);
     *w = x->from;
-    if (x->copies) { /* of each plane of the result */
+    if (x->copies) { /* one plane for each plane of the result */
         w->col = 1;
         w->channel = round_up(w->oh * w->ow, LINE);
         w->image = x->channels * w->channel;
@@ -132,7 +134,8 @@ static bool set_planes(struct windows *x)
     return true;
 }
 
-/* The image, with padding if windows see any. */
+/* Sets the image that windows read: the caller's, or a copy with padding and whole words of
+ * channels. */
 static void set_window(struct windows *x)
 {
     int64_t end[3];
@@ -141,7 +144,7 @@ static void set_window(struct windows *x)
         limber_patch_reach(&x->from, i, &x->first[i], &end[i]);
     x->window = x->from;
     x->deep = x->from.d;
-    x->flips = x->flip && x->units <= BYTES_UNITS; /* as it is read */
+    x->flips = x->flip && x->units <= BYTES_UNITS; /* signs are flipped while the image is read */
     x->copies = (x->flip && !x->flips) || x->from.channel != 1 || x->channels % 4 ||
                 x->group != 4 || x->first[0] < 0 || x->first[1] < 0 || x->first[2] < 0 ||
                 end[0] > x->from.h || end[1] > x->from.w || end[2] > x->from.d;
@@ -162,7 +165,7 @@ static void set_window(struct windows *x)
     x->window.image = x->deep * x->window.plane;
 }
 
-/* A B = C as C^T = B^T A^T, where rows of A and of C are dense, and no panels of A are kept. */
+/* Computes A B = C as C^T = B^T A^T, if rows of A and of C are dense and A is not prepared. */
 static bool set_matrices(struct windows *x)
 {
     const struct call *c = x->call;
@@ -189,7 +192,7 @@ static void set_sizes(struct windows *x, const struct kernel_config *f)
     const struct call *c = x->call;
     const bool is_conv = c->conv != NULL;
 
-    if (!x->from.t) { /* one plane of each image */
+    if (!x->from.t) { /* a two-dimensional image has one plane */
         x->from.d = x->from.od = x->from.t = 1;
         x->from.stride[2] = x->from.dilate[2] = 1;
         x->from.pad[2] = x->from.plane = 0;
@@ -207,7 +210,7 @@ static void set_sizes(struct windows *x, const struct kernel_config *f)
     set_window(x);
 }
 
-/* Asks all but how much memory the launch takes. */
+/* Checks everything but the size of the workspace. */
 static const char *refuses(const struct kernel *k, const struct call *call, struct windows *x)
 {
     const struct kernel_config *f = &k->config;
@@ -215,7 +218,7 @@ static const char *refuses(const struct kernel *k, const struct call *call, stru
     *x = (struct windows){ .call = call, .code = limber_bytes_code(k->cpu) };
     if (!(call->ways & limber_way_bit(WAY_windows)) || call->dry)
         return "it is not wanted";
-    if (!are_bytes(f, call->conv != NULL))
+    if (!is_byte_product(f, call->conv != NULL))
         return "the plan has other products than those of bytes by signed bytes";
     if (!x->code.run)
         return "the library has no such code for this CPU";
@@ -223,7 +226,8 @@ static const char *refuses(const struct kernel *k, const struct call *call, stru
         return "k is 0, or sums may leave 32 bits";
     if (!call->conv && (x->code.group != 4 || !set_matrices(x)))
         return "the matrices are small, long or lie otherwise";
-    if (!set_image(x) || (!x->from.t && !limber_can_turn(x->call)) || !are_filters_dense(x->call))
+    if (!set_image(x) || (!x->from.t && !limber_can_transpose_filters(x->call)) ||
+        !are_filters_dense(x->call))
         return "the image or the filters lie otherwise";
     set_sizes(x, f);
     if (!set_result(x))
@@ -236,7 +240,7 @@ static const char *refuses(const struct kernel *k, const struct call *call, stru
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Padding and dilation may make it larger than any memory. */
+/* Bytes of the image's copy.  In double: padding and dilation may exceed any memory. */
 static double image_bytes(const struct windows *x)
 {
     if (x->planes)
@@ -247,7 +251,7 @@ static double image_bytes(const struct windows *x)
                        0;
 }
 
-/* A unit: where its sums start, and its words. */
+/* A unit is the start values of sixteen sums, and the words of sixteen filters. */
 static int64_t unit_bytes(const struct windows *x)
 {
     return (1 + x->words) * BYTES_UNIT * 4;
@@ -258,7 +262,7 @@ static int64_t filters_bytes(const struct windows *x)
     return x->units * unit_bytes(x);
 }
 
-/* Sixteen filters in their own order; a block of sums. */
+/* A worker's memory holds sixteen unpacked filters or, later, a block of sums. */
 static int64_t worker_bytes(const struct windows *x)
 {
     int64_t turned = BYTES_UNIT * round_up(4 * x->words + 64, 64);
@@ -280,17 +284,17 @@ const char *limber_windows_refuses(const struct kernel *k, const struct call *c,
     return limber_workspace_holds(c, bytes, &x->bytes) ? NULL : "the workspace is too small";
 }
 
-struct job {
+struct launch_state {
     const struct windows *x;
-    const uint8_t *image; /* `copy`, or the caller's */
+    const uint8_t *image; /* = copy, or the caller's image */
     uint8_t *copy;
     int8_t *filters;
-    int64_t *at, *nowhere; /* where words are, from a window's begin; zeros */
+    int64_t *at, *nowhere; /* byte offsets of a window's words; zeros */
     char *rooms;
     int64_t room;
     int64_t image_tasks, filter_tasks;
-    int64_t strips, blocks, pixels; /* of an image: blocks of so many pixels */
-    int64_t parts; /* of the strips, of which a task has one */
+    int64_t strips, blocks, pixels; /* for each image; `pixels` in a block */
+    int64_t parts; /* tasks that divide the strips of one block of pixels */
 };
 
 /* ---- the image ------------------------------------------------------------------------------- */
@@ -316,7 +320,7 @@ static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 typedef int16_t pairs __attribute__((vector_size(32)));
 typedef int8_t signed_sixteen __attribute__((vector_size(16)));
 
-/* Bytes as elements of 16 bits. */
+/* Sign- or zero-extends bytes to 16 bits. */
 static void widen(char *to, const char *from, int64_t count, bool sign)
 {
     int64_t i = 0;
@@ -330,7 +334,7 @@ static void widen(char *to, const char *from, int64_t count, bool sign)
     }
 }
 
-/* Sixteen bytes of each row as words of a byte of each, of 16 bits where words have two. */
+/* Interleaves sixteen bytes of each row: four rows to bytes, two rows to 16-bit elements. */
 static void join_words(int group, const char *const *row, bool sign, char *to)
 {
     if (group == 4)
@@ -339,8 +343,9 @@ static void join_words(int group, const char *const *row, bool sign, char *to)
         join_two_widened(row, sign, to);
 }
 
-/* Sixteen at once, but at the end, behind whose last byte nothing is read. */
-static void take_even(char *to, const char *from, int64_t count)
+/* Copies every second byte.  The last ones are copied singly: nothing behind the last byte is
+ * read. */
+static void copy_every_second(char *to, const char *from, int64_t count)
 {
     int64_t i = 0;
 
@@ -356,9 +361,9 @@ static void take_even(char *to, const char *from, int64_t count)
         to[i] = from[2 * i];
 }
 
-/* `count` pixels of a channel, side by side; none of one that is not there. */
-static void take_apart(const struct windows *x, int64_t channel, const char *at, const char *end,
-                       int64_t count, char *to)
+/* Gathers `count` pixels of a channel; zeros for a channel that does not exist. */
+static void gather_channel(const struct windows *x, int64_t channel, const char *at,
+                           const char *end, int64_t count, char *to)
 {
     int64_t step = x->from.col;
 
@@ -376,10 +381,10 @@ static void take_apart(const struct windows *x, int64_t channel, const char *at,
         to[l] = at[l * step];
 }
 
-/* Sixteen pixels of sixteen groups of channels at most, that lie channel by channel.  What lies
- * behind the last pixel may be read, but nothing from `end` on. */
-static void turn_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
-                        int64_t group, char *to)
+/* Transposes up to sixteen pixels of up to sixteen channel groups from NCHW. It may read beyond the
+ * last pixel, but not at or beyond `end`. */
+static void transpose_pixels(const struct windows *x, const char *from, const char *end,
+                             int64_t count, int64_t group, char *to)
 {
     char words[16][64], turned[16][64], ends[4][16];
     int64_t groups = smaller(x->groups - group, 16);
@@ -396,7 +401,7 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
             if (channel < x->channels && x->from.col == 1 && end - at >= 16)
                 row[q] = at;
             else
-                take_apart(x, channel, at, end, count, ends[q]);
+                gather_channel(x, channel, at, end, count, ends[q]);
         }
         if (g < groups) {
             join_words(x->group, row, x->sign, words[g]);
@@ -415,7 +420,7 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
     }
 }
 
-/* Words of `words` bytes together, of pixels `step` bytes apart, to pixels `to_step` apart. */
+/* Copies pixels of `words` bytes, `step` bytes apart, to places `to_step` bytes apart. */
 static inline __attribute__((always_inline)) void copy_words(char *to, int64_t to_step,
                                                              const char *from, int64_t step,
                                                              int64_t words, int64_t count, int flip)
@@ -435,7 +440,7 @@ static inline __attribute__((always_inline)) void copy_words(char *to, int64_t t
 typedef int8_t four_bytes __attribute__((vector_size(4)));
 typedef int16_t four_pairs __attribute__((vector_size(8)));
 
-/* Pixels whose channels are neighbours, of 16 bits; as in copy_pixels. */
+/* Widens NHWC pixels to 16 bits; otherwise as copy_pixels. */
 static void widen_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                          char *to)
 {
@@ -461,8 +466,8 @@ static void widen_pixels(const struct windows *x, const char *from, const char *
     }
 }
 
-/* Pixels whose channels are neighbours.  Filters have zeros where the last word has channels that
- * the image lacks, so these may be any bytes, but nothing from `end` on. */
+/* Copies NHWC pixels.  The last word's bytes beyond the image's channels may have any value, since
+ * filters have zeros there; but nothing at or beyond `end` is read. */
 static void copy_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                         char *to)
 {
@@ -478,13 +483,13 @@ static void copy_pixels(const struct windows *x, const char *from, const char *e
     }
     for (; count > 0 && end - (from + (count - 1) * step) < words; count--)
         flip_bytes(to + (count - 1) * to_step, from + (count - 1) * step, x->channels, x->flip);
-    if (words == 4) /* a constant, as of images of three colours */
+    if (words == 4) /* a constant length: RGB images */
         copy_words(to, 4, from, step, 4, count, x->flip);
     else
         copy_words(to, to_step, from, step, words, count, x->flip);
 }
 
-/* Images of no more channels than a word: their copy has a word for each pixel, as a panel has. */
+/* Copies an NCHW image of at most four channels: one word a pixel, as in a panel. */
 static void fill_words(const struct windows *x, const char *from, int64_t count, char *to)
 {
     uint8_t end[4 * BYTES_PANEL];
@@ -505,7 +510,7 @@ static void fill_words(const struct windows *x, const char *from, int64_t count,
     }
 }
 
-/* Three or four channels as two words of 16 bits. */
+/* Copies three or four channels as two words of 16-bit elements. */
 static void fill_two_words(const struct windows *x, const char *from, int64_t count, char *to)
 {
     for (int64_t i = 0; i < count; i += 16) {
@@ -525,7 +530,7 @@ static void fill_two_words(const struct windows *x, const char *from, int64_t co
     }
 }
 
-static void fill_row(const struct job *j, int64_t row)
+static void fill_row(const struct launch_state *j, int64_t row)
 {
     const struct windows *x = j->x;
     const struct patch *from = &x->from, *to = &x->window;
@@ -560,12 +565,12 @@ static void fill_row(const struct job *j, int64_t row)
     }
     for (column = begin; column < stop; column += 16)
         for (int64_t g = 0; g < x->groups; g += 16)
-            turn_pixels(x, line + (column - begin) * from->col, end, smaller(stop - column, 16), g,
-                        at + column * to->col + 4 * g);
+            transpose_pixels(x, line + (column - begin) * from->col, end,
+                             smaller(stop - column, 16), g, at + column * to->col + 4 * g);
 }
 
-/* A channel of an image of which windows see some pixels. */
-static void fill_channel(const struct job *j, int64_t task)
+/* Copies one channel of an image: the pixels that windows see. */
+static void fill_channel(const struct launch_state *j, int64_t task)
 {
     const struct windows *x = j->x;
     const struct patch *from = &x->from, *to = &x->window;
@@ -578,7 +583,7 @@ static void fill_channel(const struct job *j, int64_t task)
         if (from->col == 1)
             memcpy(at, line, (size_t)from->ow);
         else if (from->col == 2)
-            take_even(at, line, from->ow);
+            copy_every_second(at, line, from->ow);
         else
             for (int64_t i = 0; i < from->ow; i++)
                 at[i] = line[i * from->col];
@@ -586,8 +591,9 @@ static void fill_channel(const struct job *j, int64_t task)
 
 /* ---- filters --------------------------------------------------------------------------------- */
 
-/* What filters sum of an image of zeros, which are `flip`, is taken off at the start. */
-static void start_sums(const struct job *j, const int8_t *filters, int64_t step, int32_t *start)
+/* Start values of the sums: minus the filters' sums of an image whose bytes are all `flip`. */
+static void start_sums(const struct launch_state *j, const int8_t *filters, int64_t step,
+                       int32_t *start)
 {
     const uint8_t flip[4] = { (uint8_t)j->x->flip, (uint8_t)j->x->flip, (uint8_t)j->x->flip,
                               (uint8_t)j->x->flip },
@@ -612,13 +618,14 @@ static void start_sums(const struct job *j, const int8_t *filters, int64_t step,
         start[l] = -sums[l];
 }
 
-/* Strips are as even as units allow; a strip's words lie side by side. */
-static int64_t first_unit(const struct job *j, int64_t strip)
+/* Divides units among strips as evenly as possible.  A strip's units are interleaved word by
+ * word. */
+static int64_t first_unit(const struct launch_state *j, int64_t strip)
 {
     return strip * j->x->units / j->strips;
 }
 
-/* Columns of a matrix with dense rows, from `column` on, as words of rows. */
+/* Interleaves rows of a matrix into words, from `column` on. */
 static void join_rows(const struct windows *x, int64_t column, int64_t columns, char *to,
                       int64_t stride)
 {
@@ -644,9 +651,10 @@ static void join_rows(const struct windows *x, int64_t column, int64_t columns, 
     }
 }
 
-/* Filters as lines of words; bytes that become wider lie in the second half of the line's room. */
-static void turn_filters(const struct windows *x, int64_t filter, int64_t filters, char *room,
-                         char *to, int64_t stride)
+/* Transposes filters into words.  Bytes to be widened are staged in the second half of a line's
+ * memory. */
+static void transpose_filters(const struct windows *x, int64_t filter, int64_t filters, char *room,
+                              char *to, int64_t stride)
 {
     const int64_t elements = x->group * x->words, later = 4 * x->words - elements;
     const struct filters order = { .taps = x->taps, .k = elements, .group = x->group };
@@ -658,8 +666,8 @@ static void turn_filters(const struct windows *x, int64_t filter, int64_t filter
 
         line[l] = x->in_order ? limber_line_at(&x->call->a, filter + own, 1) : room + own * step;
         if (l < filters && !x->in_order)
-            limber_turn_line(&order, &x->call->a, x->call->k, 1, filter + l,
-                             room + l * step + later);
+            limber_transpose_filter(&order, &x->call->a, x->call->k, 1, filter + l,
+                                    room + l * step + later);
         if (x->group == 4)
             continue;
         if (l < filters)
@@ -672,7 +680,7 @@ static void turn_filters(const struct windows *x, int64_t filter, int64_t filter
             memcpy(to + p * stride + 4 * l, line[l] + 4 * p, 4);
 }
 
-static void pack_unit(const struct job *j, int64_t unit, char *room)
+static void pack_unit(const struct launch_state *j, int64_t unit, char *room)
 {
     const struct windows *x = j->x;
     int64_t filter = unit * BYTES_UNIT, filters = smaller(x->call->m - filter, BYTES_UNIT);
@@ -683,15 +691,15 @@ static void pack_unit(const struct job *j, int64_t unit, char *room)
     if (x->call == &x->turned && x->call->a.line == 1)
         join_rows(x, filter, filters, to + stride, stride);
     else
-        turn_filters(x, filter, filters, room, to + stride, stride);
+        transpose_filters(x, filter, filters, room, to + stride, stride);
     start_sums(j, (const int8_t *)to + stride, stride, (int32_t *)(void *)to);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static void run_begin(void *arg, int64_t task, int worker)
+static void run_packing(void *arg, int64_t task, int worker)
 {
-    const struct job *j = arg;
+    const struct launch_state *j = arg;
 
     if (task < j->image_tasks && j->x->planes)
         fill_channel(j, task);
@@ -701,10 +709,10 @@ static void run_begin(void *arg, int64_t task, int worker)
         pack_unit(j, task - j->image_tasks, j->rooms + worker * j->room);
 }
 
-/* Pixels from `pixel` on by filters from `filter` on, to rows of C that are filters; these are
- * written sixteen at a time, from end to end. */
-static void store_across(const struct output_view *v, const int32_t *sums, int64_t row,
-                         int64_t filter, int64_t filters, int64_t pixel, int64_t pixels)
+/* Stores the sums of some pixels and filters to C, whose rows are filters: sixteen elements at a
+ * time. */
+static void store_filter_rows(const struct output_view *v, const int32_t *sums, int64_t row,
+                              int64_t filter, int64_t filters, int64_t pixel, int64_t pixels)
 {
     char *to = limber_output_at(v, filter, pixel, 4);
 
@@ -724,7 +732,7 @@ static void store_across(const struct output_view *v, const int32_t *sums, int64
         }
 }
 
-/* Where the windows of a plane of the result begin. */
+/* First byte that windows of a plane of the result see. */
 static const uint8_t *plane_seen(const struct windows *x, const uint8_t *image, int64_t plane)
 {
     const struct patch *w = &x->window;
@@ -733,9 +741,9 @@ static const uint8_t *plane_seen(const struct windows *x, const uint8_t *image, 
            (plane % w->od * w->stride[2] - w->pad[2] - x->first[2]) * w->plane;
 }
 
-/* Where the windows of `count` pixels of an image begin, from `first` on. */
-static void find_lines(const struct job *j, const uint8_t *image, int64_t first, int64_t count,
-                       const uint8_t **line)
+/* Sets line[i] to the first byte of the window of pixel `first` + i. */
+static void find_lines(const struct launch_state *j, const uint8_t *image, int64_t first,
+                       int64_t count, const uint8_t **line)
 {
     const struct windows *x = j->x;
     const struct patch *w = &x->window;
@@ -752,7 +760,7 @@ static void find_lines(const struct job *j, const uint8_t *image, int64_t first,
     }
 }
 
-/* C's block of these pixels and filters is final. */
+/* Calls the caller's epilogue on this block of C, which is final. */
 static void finish_block(const struct windows *x, int64_t filter, int64_t filters, int64_t pixel,
                          int64_t pixels)
 {
@@ -764,10 +772,10 @@ static void finish_block(const struct windows *x, int64_t filter, int64_t filter
         f->block(f, filter, filters, pixel, pixels);
 }
 
-/* A block of pixels, of which the first is column `pixel` of C, by a strip of filters.  sums: room,
- * or the pixels as a panel. */
-static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, int64_t pixel,
-                      int32_t *sums)
+/* Multiplies a block of pixels, starting at C's column `pixel`, by a strip of filters. sums:
+ * scratch memory, or the pixels as a panel. */
+static void sum_strip(const struct launch_state *j, int64_t strip, struct byte_strip *s,
+                      int64_t pixel, int32_t *sums)
 {
     const struct windows *x = j->x;
     int64_t unit = first_unit(j, strip), units = first_unit(j, strip + 1) - unit;
@@ -794,13 +802,13 @@ static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, 
     }
     x->code.run(s);
     if (!x->across)
-        store_across(&x->call->c, sums, s->row, filter, s->count, pixel, s->pixels);
+        store_filter_rows(&x->call->c, sums, s->row, filter, s->count, pixel, s->pixels);
     finish_block(x, filter, s->count, pixel, s->pixels);
 }
 
 static void run_block(void *arg, int64_t task, int worker)
 {
-    const struct job *j = arg;
+    const struct launch_state *j = arg;
     const struct windows *x = j->x;
     int64_t pixels = x->window.oh * x->window.ow, part = task % j->parts;
     int64_t first = task / j->parts % j->blocks * j->pixels, image = task / j->parts / j->blocks;
@@ -832,7 +840,7 @@ static void run_block(void *arg, int64_t task, int worker)
 
 /* ---- a launch -------------------------------------------------------------------------------- */
 
-/* Where the words of a window are, in the order of the filters'. */
+/* Sets the offsets of a window's words, in the order of the filters' words. */
 static void set_words(const struct windows *x, int64_t *at)
 {
     const struct patch *w = &x->window;
@@ -846,7 +854,7 @@ static void set_words(const struct windows *x, int64_t *at)
     }
 }
 
-static void share(struct job *j)
+static void divide_work(struct launch_state *j)
 {
     const struct windows *x = j->x;
     int64_t pixels = x->from.oh * x->from.ow, busy = limber_runner_busy(x->call->runner);
@@ -857,7 +865,7 @@ static void share(struct job *j)
     while (x->images * j->blocks < tasks && j->blocks < ceil_div(pixels, LEAST))
         j->blocks++;
     j->pixels = ceil_div(pixels, j->blocks);
-    if (!x->across) /* whole lines of cache of C */
+    if (!x->across) /* tasks write whole cache lines of C */
         j->pixels = smaller(round_up(j->pixels, 16), most);
     j->blocks = ceil_div(pixels, j->pixels);
     j->parts = x->images * j->blocks < tasks ? smaller(j->strips, tasks) : 1;
@@ -867,19 +875,19 @@ void limber_windows_run(const struct windows *x, char *memory)
 {
     const struct runner *runner = x->call->runner;
     const struct keeper *keep = x->call->keep[0];
-    struct job j = { .x = x };
+    struct launch_state j = { .x = x };
     struct kept *kept;
 
     memory = limber_aligned(memory);
-    j.at = (int64_t *)(void *)limber_take(&memory, 16 * x->words);
+    j.at = (int64_t *)(void *)limber_take_memory(&memory, 16 * x->words);
     j.nowhere = j.at + x->words;
     memset(j.nowhere, 0, (size_t)x->words * sizeof *j.nowhere);
-    j.copy = (uint8_t *)limber_take(&memory, (int64_t)image_bytes(x));
+    j.copy = (uint8_t *)limber_take_memory(&memory, (int64_t)image_bytes(x));
     j.image = x->copies ? j.copy : x->call->b.data;
-    j.filters = (int8_t *)limber_take(&memory, filters_bytes(x));
+    j.filters = (int8_t *)limber_take_memory(&memory, filters_bytes(x));
     j.room = worker_bytes(x);
     j.rooms = memory;
-    share(&j);
+    divide_work(&j);
     set_words(x, j.at);
     kept = keep ? keep->alloc(keep->self, KEPT_windows, (size_t)filters_bytes(x)) : NULL;
     if (kept)
@@ -888,7 +896,7 @@ void limber_windows_run(const struct windows *x, char *memory)
                     x->planes  ? x->images * x->channels :
                                  x->images / x->from.od * x->deep * x->window.h;
     j.filter_tasks = kept && kept->packed ? 0 : x->units;
-    runner->run(runner->self, j.image_tasks + j.filter_tasks, run_begin, &j);
+    runner->run(runner->self, j.image_tasks + j.filter_tasks, run_packing, &j);
     if (kept && !kept->packed)
         keep->packed(keep->self, kept);
     runner->run(runner->self, x->images * j.blocks * j.parts, run_block, &j);

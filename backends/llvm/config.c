@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A finished plan as the constants of its kernel. */
+ * Flattens a finished plan into the constants of its kernel. */
 #include "backends/llvm/llvm.h"
 
 #include "backends/served.h"
@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Beside what all backends serve.  No kernel reads index maps: the engine applies them. */
+/* Operations that this backend serves beyond backends/served.c.  Kernels read no index maps: the
+ * engine applies them. */
 static const struct served served = {
     .backend = "llvm",
     .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
@@ -21,7 +22,7 @@ bool limber_llvm_serves(const struct plan *p, struct diag *d)
     return limber_plan_served(p, &served, d);
 }
 
-/* Kernels see elements as sums of binary64 numbers.  The interpreter takes the others. */
+/* Kernels read an element as a sum of doubles.  The interpreter serves other formats. */
 static bool can_read(limber_format f, struct diag *d)
 {
     char name[64];
@@ -32,8 +33,8 @@ static bool can_read(limber_format f, struct diag *d)
                        limber_format_name(f, name, sizeof name));
 }
 
-/* Instructions of i8 with groups of 4 or 8 multiply unsigned by signed bytes, or signed ones: A is
- * moved up to unsigned, B, and A where the instruction takes signed ones, down to signed. */
+/* Offset that is added to bytes so that signs suit the unit.  With groups of 4 or 8, instructions
+ * multiply u8 by s8, or s8 by s8 (`same_sign`): A is shifted to unsigned, or as B to signed. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
     bool is_signed = s->limb_kind == LIMB_KIND_residues ? s->is_signed : limb == 0 && s->is_signed;
@@ -43,8 +44,8 @@ static int offset_of(const struct kernel_config *k, const struct side *s, int si
     return side == 0 && !k->same_sign ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128);
 }
 
-/* Bits of the digits of both sides' integers that residues are taken of.  For those in words as
- * many as leave the sum of all digits, times powers below 2^11, within 2^24. */
+/* Bits of the digits from which residues are computed.  For 12-bit residues: the most whose
+ * weighted sum of digits, with powers below 2^11, stays within 2^24. */
 static int digit_bits(const struct plan *p, const struct node *products, bool wide)
 {
     int64_t a = limber_num(&p->node[products->in[0]], ATTR_bits);
@@ -71,7 +72,8 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     s->shift = (int)limber_num(n, ATTR_shift);
     s->step = (int)limber_num(n, ATTR_step);
     s->is_signed = limber_num(n, ATTR_sign) == SIGN_signed;
-    if (s->limb_kind == LIMB_KIND_residues && k->same_sign) /* any remainder serves */
+    /* either remainder serves, so the signed one */
+    if (s->limb_kind == LIMB_KIND_residues && k->same_sign)
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
                     2 :
@@ -106,7 +108,7 @@ bool limber_sums_pairs(const struct kernel_config *c)
            limber_format_embeds(c->side[1].f, LIMBER_F64);
 }
 
-/* Of an element of integers: fewer than four fill words of 32 bits. */
+/* Elements of groups below 4 fill words of 32 bits. */
 static int packed_bytes(int group)
 {
     return group < 4 ? 4 / group : 1;
@@ -136,7 +138,7 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
     return true;
 }
 
-/* Exact results: words that hold the largest sum, with a sign. */
+/* 64-bit words that hold the largest exact sum and its sign. */
 static void set_words(const struct plan *p, struct kernel_config *k)
 {
     int top = 0;
@@ -155,22 +157,22 @@ static void set_words(const struct plan *p, struct kernel_config *k)
 }
 
 /* x mod p in [-p/2, p/2]. */
-static float symmetric(uint32_t x, uint32_t p)
+static float symmetric_residue(uint32_t x, uint32_t p)
 {
     return x > p / 2 ? (float)x - (float)p : (float)x;
 }
 
-/* Columns of so many bits of an integer in digits of 32 bits. */
-static void columns_of(const uint32_t *digit, int bits, double *column)
+/* Splits a number of 32-bit digits into columns of `bits` bits, as doubles. */
+static void split_columns(const uint32_t *digit, int bits, double *column)
 {
     for (int c = 0; c < KERNEL_COLUMNS; c++)
         column[c] = limber_crt_bits(digit, bits * c, bits);
 }
 
-/* What a residue in a word counts: the cofactor times its inverse, which is symmetric. */
-static void weigh(struct kernel_config *k, int l)
+/* Weight of a 12-bit residue: cofactor times symmetric inverse. */
+static void set_wide_weight(struct kernel_config *k, int l)
 {
-    float inverse = symmetric(k->crt.inverse[l], (uint32_t)k->crt.modulus[l]);
+    float inverse = symmetric_residue(k->crt.inverse[l], (uint32_t)k->crt.modulus[l]);
     uint32_t by = (uint32_t)fabsf(inverse), digit[LIMBER_CRT_DIGITS];
     uint64_t carry = 0;
 
@@ -179,7 +181,7 @@ static void weigh(struct kernel_config *k, int l)
         digit[i] = (uint32_t)carry;
         carry >>= 32;
     }
-    columns_of(digit, KERNEL_WIDE_COLUMN, k->cofactor[l]);
+    split_columns(digit, KERNEL_WIDE_COLUMN, k->cofactor[l]);
     for (int i = 0; i < KERNEL_COLUMNS && inverse < 0; i++)
         k->cofactor[l][i] = -k->cofactor[l][i];
     k->share[l] = (double)inverse / k->crt.modulus[l];
@@ -192,7 +194,7 @@ static bool set_crt(const struct node *combine, struct kernel_config *k, struct 
     if (!limber_crt_init(&k->crt, limber_list(combine, ATTR_moduli)->v,
                          limber_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: moduli are not pairwise coprime");
-    columns_of(k->crt.product, bits, k->product);
+    split_columns(k->crt.product, bits, k->product);
     k->columns = KERNEL_COLUMNS;
     while (k->columns > 1 && k->product[k->columns - 1] == 0)
         k->columns--;
@@ -205,20 +207,21 @@ static bool set_crt(const struct node *combine, struct kernel_config *k, struct 
                                KERNEL_WIDE_LEAST, (int)m);
         k->inverse[l] = 1.0f / (float)m;
         k->share[l] = 1.0 / m;
-        k->fold[l][0] = symmetric(k->crt.inverse[l], m);
-        k->fold[l][1] = symmetric(65536 % m * k->crt.inverse[l] % m, m);
-        columns_of(k->crt.cofactor[l], bits, k->cofactor[l]);
+        k->fold[l][0] = symmetric_residue(k->crt.inverse[l], m);
+        k->fold[l][1] = symmetric_residue(65536 % m * k->crt.inverse[l] % m, m);
+        split_columns(k->crt.cofactor[l], bits, k->cofactor[l]);
         if (k->wide)
-            weigh(k, l);
+            set_wide_weight(k, l);
         for (int i = 0; i < KERNEL_DIGITS; i++) {
-            k->power[l][i] = symmetric(power, m);
+            k->power[l][i] = symmetric_residue(power, m);
             power = (power << k->side[0].base) % m;
         }
     }
     return true;
 }
 
-/* One code cuts both sides: they differ in lines, offsets and the sign of residues at most. */
+/* True if one packing function serves both sides: they differ in lines, offsets and residues' sign
+ * at most. */
 static bool are_alike(const struct side *a, const struct side *b)
 {
     return limber_format_equal(a->f, b->f) && a->limb_kind == b->limb_kind &&
@@ -230,7 +233,8 @@ static bool are_alike(const struct side *a, const struct side *b)
            (a->limb_kind == LIMB_KIND_residues || a->is_signed == b->is_signed);
 }
 
-/* Register tiles hold elements of C: one product, unscaled, without alpha and beta. */
+/* True if the register tile holds final elements of C: one product, unscaled, without alpha and
+ * beta. */
 static bool is_direct(const struct kernel_config *k)
 {
     if (k->rows != 1 || !k->plain || k->weight[0] != 0 || k->c.carried)
@@ -258,9 +262,9 @@ static double quantum_of(limber_format f)
     return ldexp(1, limber_format_quantum(f));
 }
 
-/* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding; with 23
- * fraction bits they do not round again, which is right with binary32's own exponents alone. */
-static bool is_narrow(const limber_step *s, bool safe, bool avx512)
+/* True if FP32 lanes can round as this step does.  Only AVX-512 has instructions with a rounding of
+ * their own.  A step with 23 fraction bits is not rounded again, which needs FP32's exponents. */
+static bool can_round_in_f32(const limber_step *s, bool safe, bool avx512)
 {
     bool cut = s->rounding == LIMBER_ROUND_AWAY || s->rounding == LIMBER_ROUND_STOCHASTIC;
 
@@ -271,15 +275,16 @@ static bool is_narrow(const limber_step *s, bool safe, bool avx512)
     return avx512 || (s->rounding == LIMBER_ROUND_NEAREST && (safe || s->format.frac_bits == 23));
 }
 
-/* Sums of values of `from` in binary32, to nearest, round to `to` as the exact sums do:
- * 24 >= 2 p + 2 (Figueroa 1995), and no term has bits below the format's least. */
-static bool is_safe(const limber_step *from, const limber_step *to)
+/* True if double rounding is innocuous: a sum of two `from` values, rounded to nearest in FP32,
+ * rounds to `to` as the exact sum does.  Needs 24 >= 2 p + 2 (Figueroa 1995), and no term with bits
+ * below the least of `to`. */
+static bool is_double_rounding_innocuous(const limber_step *from, const limber_step *to)
 {
     return to->rounding == LIMBER_ROUND_NEAREST && from->format.frac_bits <= to->format.frac_bits &&
            to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
 }
 
-static bool random_fits(const limber_unit *u)
+static bool can_round_randomly_in_f32(const limber_unit *u)
 {
     const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
 
@@ -290,25 +295,24 @@ static bool random_fits(const limber_unit *u)
     return true;
 }
 
-/* Products are exact in binary32, or binary32 is what they are rounded to. */
-static bool products_fit(const limber_unit *u, int counts)
+/* True if products are exact in FP32, or are rounded to FP32. */
+static bool has_exact_products(const limber_unit *u, int counts)
 {
     return u->a.format.frac_bits + u->b.format.frac_bits <= 22 ||
            (u->mul.format.frac_bits == 23 && u->mul.rounding == LIMBER_ROUND_NEAREST && !counts);
 }
 
-/* Sums of neighbours, which share their scales, in units of the least product: exact in binary32?
- */
-static bool sums_fit(const limber_unit *u)
+/* True if sums of neighbours, which share their scales, are exact in FP32. */
+static bool has_exact_sums(const limber_unit *u)
 {
     double units = limber_format_largest(u->a.format) / quantum_of(u->a.format) *
                    (limber_format_largest(u->b.format) / quantum_of(u->b.format)) * u->sub;
 
-    /* two scales of four bits each */
+    /* 225 = 15^2: two scales with significands of four bits */
     return units * (u->scale == LIMBER_SCALE_UE4M3 ? 225 : 1) <= 0x1p24;
 }
 
-static bool blocks_fit(const limber_unit *u, bool avx512)
+static bool can_sum_blocks(const limber_unit *u, bool avx512)
 {
     if (u->block == 1)
         return u->mul.format.kind || avx512 ||
@@ -316,13 +320,14 @@ static bool blocks_fit(const limber_unit *u, bool avx512)
     if (u->tree)
         return u->mul.format.kind;
     if (u->sub > 1)
-        return u->block / u->sub <= 16 && sums_fit(u);
-    /* floor: 2^(frac - E) is a binary32 number */
+        return u->block / u->sub <= 16 && has_exact_sums(u);
+    /* E: the block's exponent.  The floor keeps 2^(frac - E) an FP32 number */
     return avx512 && u->frac <= 29 && u->block <= 1 << (30 - u->frac) && u->floor <= 100;
 }
 
-/* Overflow can be looked for in binary32.  Where NaN is a number, it cannot. */
-static bool ends_early(limber_format f)
+/* True if FP32 can detect the format's overflow: its exponents are small, and it has NaN or
+ * infinity. */
+static bool can_detect_overflow(limber_format f)
 {
     return !f.kind || (limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE));
 }
@@ -337,7 +342,7 @@ static void set_bounds(struct kernel_config *k)
     k->largest = 0x1p80;
     k->terms = u->frac <= 29 ? 1 << (29 - u->frac) : 1;
     k->quantum = quantum_of(u->mul.format.kind ? u->mul.format : u->acc.format);
-    k->frees = !k->fused && ends_early(u->mul.format);
+    k->frees = !k->fused && can_detect_overflow(u->mul.format);
     for (size_t i = 0; i < COUNT(sums); i++) {
         limber_format f = sums[i]->format;
         bool near = sums[i]->rounding == LIMBER_ROUND_NEAREST ||
@@ -348,12 +353,13 @@ static void set_bounds(struct kernel_config *k)
             continue;
         k->most_sum = fmin(k->most_sum, limber_format_largest(f) / 8);
         k->largest = fmin(k->largest, limber_format_largest(f));
-        k->frees &= ends_early(f);
+        k->frees &= can_detect_overflow(f);
         k->growth = fmax(k->growth, near ? 0 : 1.45 * ldexp(1, -f.frac_bits));
     }
 }
 
-/* (1,5,10) and (1,5,2) throughout, to nearest: what lanes of binary16 do. */
+/* True if FP16 lanes compute this unit: formats (1,5,10) or (1,5,2) throughout, rounding to
+ * nearest. */
 static bool is_half(const limber_unit *u, int counts, unsigned cpu)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total };
@@ -372,7 +378,7 @@ static bool is_half(const limber_unit *u, int counts, unsigned cpu)
     return true;
 }
 
-/* BFDOT, which the kernels of AArch64 have. */
+/* True if the unit is AArch64's BFDOT, which its kernels use. */
 static bool is_bfdot(const limber_unit *u, int counts, unsigned cpu)
 {
 #if defined(__aarch64__)
@@ -410,28 +416,29 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
         s->rounds = !limber_format_embeds(s->f, (i ? u->b : u->a).format);
         s->limbs = k->fused ? 2 : 1;
     }
-    k->safe = u->mul.format.kind && is_safe(&u->mul, &u->acc);
+    k->safe = u->mul.format.kind && is_double_rounding_innocuous(&u->mul, &u->acc);
     k->clamps = u->mul.format.kind && (quantum_of(u->mul.format) < quantum_of(u->acc.format) ||
                                        u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
-    k->safe_outer =
-        (!u->group || is_safe(&u->acc, &u->outer)) && (u->split == 1 || is_safe(sum, &u->total));
-    k->narrow = !u->start_c && !u->late && !u->lanes && products_fit(u, p->counts) &&
-                (u->scale != LIMBER_SCALE_UE4M3 || u->sub > 1) && blocks_fit(u, avx512) &&
-                random_fits(u) && is_narrow(&u->mul, true, avx512) &&
-                (u->sub > 1 || is_narrow(&u->acc, k->safe || k->fused, avx512)) &&
-                is_narrow(&u->outer, k->safe_outer, avx512) &&
-                is_narrow(&u->total, k->safe_outer, avx512);
+    k->safe_outer = (!u->group || is_double_rounding_innocuous(&u->acc, &u->outer)) &&
+                    (u->split == 1 || is_double_rounding_innocuous(sum, &u->total));
+    k->narrow = !u->start_c && !u->late && !u->lanes && has_exact_products(u, p->counts) &&
+                (u->scale != LIMBER_SCALE_UE4M3 || u->sub > 1) && can_sum_blocks(u, avx512) &&
+                can_round_randomly_in_f32(u) && can_round_in_f32(&u->mul, true, avx512) &&
+                (u->sub > 1 || can_round_in_f32(&u->acc, k->safe || k->fused, avx512)) &&
+                can_round_in_f32(&u->outer, k->safe_outer, avx512) &&
+                can_round_in_f32(&u->total, k->safe_outer, avx512);
     set_bounds(k);
     k->pairs = is_bfdot(u, p->counts, cpu);
     if (k->pairs || is_half(u, p->counts, cpu)) {
         k->side[0].limb_kind = k->side[1].limb_kind = LIMB_KIND_half;
         k->bytes = 2;
     }
-    /* formats that end early: bounds rarely hold, sums rarely leave */
+    /* overflow is tracked where formats are small: then bounds rarely hold, yet sums rarely
+     * overflow */
     k->tracks = avx512 && k->frees && k->largest < 2048;
 }
 
-static bool has_bare(const struct kernel_config *k)
+static bool has_unused_accumulator(const struct kernel_config *k)
 {
     bool used[KERNEL_ACCUMULATORS] = { false };
     int count = 0;
@@ -476,7 +483,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->same_sign = limber_same_sign(k->unit, k->group, k->matrix, cpu);
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
-    for (int i = 0; i < 2; i++) /* digits and their carries are exact in binary32 */
+    for (int i = 0; i < 2; i++) /* slices and their carries must be exact in FP32 */
         if (k->side[i].limb_kind == LIMB_KIND_slices && !k->side[i].narrow && k->side[i].step > 22)
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                                "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);
@@ -495,7 +502,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         k->row[r].acc = (int16_t)products->row[r].acc;
         k->weight[products->row[r].acc] = products->row[r].weight;
     }
-    k->bare = has_bare(k);
+    k->bare = has_unused_accumulator(k);
     k->has_alpha = (int)limber_num(out, ATTR_alpha);
     k->has_beta = (int)limber_num(out, ATTR_beta);
     k->plain = !k->has_alpha && !k->has_beta;

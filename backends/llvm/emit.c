@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Configuration + register-tile kernel + the kernel's source (bitcode) -> an object file.
+ * Emits an object file from a configuration, the text of its micro-kernel and the kernel's bitcode.
  *
- * LLVM ends the process on what it cannot select: only features that the CPU reported reach it, and
- * the text of the register-tile kernel uses an intrinsic only with its feature. */
+ * LLVM ends the process on an instruction that it cannot select.  So only features that the CPU
+ * reported reach it, and the micro-kernel's text uses an intrinsic only with its feature. */
 #include "backends/llvm/llvm.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One bitcode for each way to make limbs. */
+/* Embeds the bitcode for each kind of limb. */
 #define BITCODE(limb_kind) \
     __asm__(".section .rodata\n.balign 16\n" \
             "limber_bitcode_" #limb_kind ":\n.incbin \"" LIMBER_BITCODE "/kernel_" #limb_kind \
@@ -27,7 +27,7 @@ static const struct {
     LIMBER_LIMB_KINDS(ROW)
 };
 
-static void silent(LLVMDiagnosticInfoRef info, void *user)
+static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *user)
 {
     (void)info, (void)user;
 }
@@ -42,8 +42,8 @@ struct emit {
     struct text features;
 };
 
-/* The architecture is in the features that a target names. */
-static bool start(struct emit *e, const struct target *t, struct diag *d)
+/* Creates the context.  Features of the target tell the architecture. */
+static bool begin_emit(struct emit *e, const struct target *t, struct diag *d)
 {
     unsigned cpu = limber_cpu_of(t);
     bool arm = cpu & CPU_neon;
@@ -61,11 +61,11 @@ static bool start(struct emit *e, const struct target *t, struct diag *d)
     if (e->features.failed || !e->features.s)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     e->context = e->l->LLVMContextCreate();
-    e->l->LLVMContextSetDiagnosticHandler(e->context, silent, NULL);
+    e->l->LLVMContextSetDiagnosticHandler(e->context, ignore_diagnostic, NULL);
     return true;
 }
 
-static bool failed(struct emit *e, const char *what, char *message)
+static bool fail_llvm(struct emit *e, const char *what, char *message)
 {
     limber_fail(e->d, LIMBER_STATUS_INTERNAL, "llvm: %s: %s", what, message ? message : "unknown");
     if (message)
@@ -88,32 +88,32 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
     ok = !e->l->LLVMParseBitcodeInContext2(e->context, buffer, &e->module);
     e->l->LLVMDisposeMemoryBuffer(buffer);
     if (!ok)
-        return failed(e, "the kernel's bitcode does not read", NULL);
+        return fail_llvm(e, "the kernel's bitcode does not read", NULL);
     if (k->unit == UNIT_model)
-        return true;            /* no register tile: the declaration stays unused */
+        return true; /* simulated units have no micro-kernel; its declaration stays unused */
     if (!limber_micro_text(k, t, &text)) {
         limber_text_clear(&text);
         return limber_fail(e->d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     }
     buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text.s, text.n, "micro");
     limber_text_clear(&text);
-    /* takes the buffer */
+    /* the parser owns the buffer */
     if (e->l->LLVMParseIRInContext(e->context, buffer, &micro, &message))
-        return failed(e, "the register tile does not parse", message);
+        return fail_llvm(e, "the register tile does not parse", message);
     e->l->LLVMSetTarget(micro, e->triple);
     if (e->l->LLVMLinkModules2(e->module, micro))
-        return failed(e, "the register tile does not link", NULL);
+        return fail_llvm(e, "the register tile does not link", NULL);
     return true;
 }
 
-/* The external constant becomes bytes that the optimiser reads. */
+/* Replaces the external configuration by constant bytes, which the optimiser folds. */
 static bool set_config(struct emit *e, const struct kernel_config *k)
 {
     LLVMValueRef old = e->l->LLVMGetNamedGlobal(e->module, "limber_kernel_constants"), bytes,
                  global;
 
     if (!old)
-        return failed(e, "the bitcode has no configuration", NULL);
+        return fail_llvm(e, "the bitcode has no configuration", NULL);
     bytes = e->l->LLVMConstStringInContext(e->context, (const char *)k, sizeof *k, 1);
     global = e->l->LLVMAddGlobal(e->module, e->l->LLVMTypeOf(bytes), "limber_constants");
     e->l->LLVMSetInitializer(global, bytes);
@@ -166,12 +166,12 @@ static bool make_machine(struct emit *e)
     char *message = NULL;
 
     if (e->l->LLVMGetTargetFromTriple(e->triple, &target, &message))
-        return failed(e, "no target", message);
+        return fail_llvm(e, "no target", message);
     e->machine =
         e->l->LLVMCreateTargetMachine(target, e->triple, e->cpu, e->features.s,
                                       LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelSmall);
     if (!e->machine)
-        return failed(e, "no target machine", NULL);
+        return fail_llvm(e, "no target machine", NULL);
     layout = e->l->LLVMCreateTargetDataLayout(e->machine);
     e->l->LLVMSetModuleDataLayout(e->module, layout);
     e->l->LLVMDisposeTargetData(layout);
@@ -179,8 +179,8 @@ static bool make_machine(struct emit *e)
     return true;
 }
 
-/* The source is written out in vectors and inlined at build time: constants have to be folded,
- * what they switch off has to go, and loops that stand for registers are unrolled. */
+/* The kernel's source is vectorised by hand and inlined at build time.  What remains is to fold
+ * constants, remove dead code and unroll loops over registers. */
 static const char passes[] =
     "globaldce,function(early-cse,simplifycfg),"
     "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg),globaldce,"
@@ -207,11 +207,11 @@ static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBuffe
     char *message = NULL;
 
     if (e->l->LLVMTargetMachineEmitToMemoryBuffer(e->machine, e->module, kind, &message, buffer))
-        return failed(e, "code generation", message);
+        return fail_llvm(e, "code generation", message);
     return true;
 }
 
-static bool take(struct emit *e, struct blob *object)
+static bool emit_object(struct emit *e, struct blob *object)
 {
     LLVMMemoryBufferRef buffer;
 
@@ -242,13 +242,13 @@ static bool read_text(struct emit *e, const char *text, size_t size)
     char *message = NULL;
 
     buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text, size, "text");
-    /* takes the buffer */
+    /* the parser owns the buffer */
     return !e->l->LLVMParseIRInContext(e->context, buffer, &e->module, &message) ||
-           failed(e, "the function's text does not parse", message);
+           fail_llvm(e, "the function's text does not parse", message);
 }
 
-/* Code generation changes the module, so the assembly comes from one of its own, read back from
- * the text.  What cannot be shown is left out. */
+/* Dumps IR and assembly.  Code generation changes the module, so the assembly is made from another
+ * one, parsed from the text.  What fails is left out of the dump. */
 static void dump_texts(const struct target *t, const char *text, const struct dump *dump)
 {
     LLVMMemoryBufferRef assembly;
@@ -258,7 +258,7 @@ static void dump_texts(const struct target *t, const char *text, const struct du
     dump->file(dump->user, "kernel.ll", text, strlen(text));
     if (dump->without && strcmp(dump->without, "kernel.s") == 0)
         return;
-    if (start(&e, t, &ignored) && read_text(&e, text, strlen(text)) && make_machine(&e) &&
+    if (begin_emit(&e, t, &ignored) && read_text(&e, text, strlen(text)) && make_machine(&e) &&
         write_file(&e, LLVMAssemblyFile, &assembly)) {
         dump->file(dump->user, "kernel.s", e.l->LLVMGetBufferStart(assembly),
                    e.l->LLVMGetBufferSize(assembly));
@@ -267,12 +267,12 @@ static void dump_texts(const struct target *t, const char *text, const struct du
     emit_clear(&e);
 }
 
-/* The object is made from the module as it is without a dump. */
-static bool give(struct emit *e, const struct target *t, const struct dump *dump,
-                 struct blob *object)
+/* Emits the object before the texts are dumped, so that a dump does not change it. */
+static bool emit_object_and_dump(struct emit *e, const struct target *t, const struct dump *dump,
+                                 struct blob *object)
 {
     char *text = dump ? e->l->LLVMPrintModuleToString(e->module) : NULL;
-    bool ok = take(e, object);
+    bool ok = emit_object(e, object);
 
     if (text && ok)
         dump_texts(t, text, dump);
@@ -285,17 +285,17 @@ bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d)
 {
     struct emit e;
-    bool ok = start(&e, t, d) && read_modules(&e, k, t);
+    bool ok = begin_emit(&e, t, d) && read_modules(&e, k, t);
 
-    /* Only a dump shows the names of values, and they take time.  Functions keep theirs.  A text is
-     * read with its names. */
+    /* Only dumps show names of values, and they take time.  Functions keep theirs.  A module parsed
+     * from text keeps its names. */
     if (ok && !dump)
         e.l->LLVMContextSetDiscardValueNames(e.context, 1);
     ok = ok && make_machine(&e) && set_config(&e, k);
 
     if (ok) {
         set_attributes(&e);
-        ok = optimise(&e) && give(&e, t, dump, object);
+        ok = optimise(&e) && emit_object_and_dump(&e, t, dump, object);
     }
     emit_clear(&e);
     return ok;
@@ -305,18 +305,19 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
                              const struct dump *dump, struct blob *object, struct diag *d)
 {
     struct emit e;
-    bool ok = start(&e, t, d) && read_text(&e, text->s, text->n) && make_machine(&e);
+    bool ok = begin_emit(&e, t, d) && read_text(&e, text->s, text->n) && make_machine(&e);
 
     if (ok) {
         set_attributes(&e);
-        ok = give(&e, t, dump, object);
+        ok = emit_object_and_dump(&e, t, dump, object);
     }
     emit_clear(&e);
     return ok;
 }
 
 /* A module that makes libLLVM fill all tables that kernels need.  It has the name of a library
- * function, an intrinsic of SVE, and in a loop constant vectors, with equal lanes and without. */
+ * function, an SVE intrinsic and, in a loop, constant vectors with equal and with different
+ * lanes. */
 #define FIVES "float 5.0, float 5.0, float 5.0, float 5.0"
 static const char first[] =
     "declare <vscale x 4 x float> @llvm.aarch64.sve.ld1.nxv4f32(<vscale x 4 x i1>, ptr)\n"
@@ -348,10 +349,9 @@ static const char first[] =
     "}\n";
 #undef FIVES
 
-/* libLLVM makes tables when it first needs them, and registers their destructors.  It does so here
- * for all that kernels and dumps of them need: destructors that are registered later would run at
- * the end of the process before Limber's function that waits for compilations.  Writing assembly
- * needs all that writing an object does. */
+/* Makes libLLVM create its tables early.  It registers their destructors when it first needs them;
+ * any registered later would run at exit before Limber's function that waits for compilations.
+ * Writing assembly needs all that writing an object needs. */
 void limber_llvm_open(const struct target *t)
 {
     static atomic_bool done;
@@ -361,7 +361,7 @@ void limber_llvm_open(const struct target *t)
 
     if (atomic_load(&done) || !limber_object_may_run(&ignored) || !limber_llvm(&ignored))
         return;
-    if (start(&e, t, &ignored) && read_text(&e, first, sizeof first - 1) && make_machine(&e)) {
+    if (begin_emit(&e, t, &ignored) && read_text(&e, first, sizeof first - 1) && make_machine(&e)) {
         set_attributes(&e);
         if (optimise(&e) && write_file(&e, LLVMAssemblyFile, &assembly)) {
             e.l->LLVMDisposeMemoryBuffer(assembly);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Filters whose elements do not lie in the order in which k takes them: the channels of a tap are
- * neighbours in memory, or the image's planes have words of several channels.  The lines of a task
- * are turned before they are packed, so that memory is read in its order. */
+ * Transposes filters whose elements do not lie in the order of k: the channels of a tap are
+ * contiguous in memory (or words of several channels are wanted), while k goes through taps first.
+ * A task transposes its lines before it packs them, so that memory is read in order. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/part.h"
 
-/* Where elements are: from + (channel c + row r + col s) elements. */
-struct source {
+/* Strides of a filter, in elements: channel c, row r, column s is at channel c + row r + col s. */
+struct filter_strides {
     int64_t channel, row, col, r, s, channels;
     int size;
 };
 
-/* Windows that are whole images, as filters are, of which k takes the channels one by one. */
-static bool are_filters(const struct call *c)
+/* True if each window is a whole image, as filters are, and k goes through it channel by
+ * channel. */
+static bool is_window_over_whole_image(const struct call *c)
 {
     const struct patch *w = c->a.patch;
 
@@ -21,44 +22,47 @@ static bool are_filters(const struct call *c)
            w->dilate[0] == 1 && w->dilate[1] == 1;
 }
 
-/* Into words of channels; planes of a deep image count as channels, which those of filters that lie
- * channel by channel do not. */
-bool limber_can_turn(const struct call *c)
+/* True if filters can be transposed to words of channels.  A deep image counts planes as channels;
+ * filters in NCHW order do not. */
+bool limber_can_transpose_filters(const struct call *c)
 {
-    return are_filters(c) ? !c->b.patch || !c->b.patch->t :
-                            limber_view_strided(&c->a) && !c->a.tile_subset;
+    return is_window_over_whole_image(c) ? !c->b.patch || !c->b.patch->t :
+                                           limber_view_strided(&c->a) && !c->a.tile_subset;
 }
 
-struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes)
+struct filters limber_filter_order(const struct kernel_config *f, const struct call *c, bool planes)
 {
     const struct patch *w = c->b.patch;
     struct filters x = { .group = planes ? limber_planes_group(f, c) : 1 };
 
-    x.taps = are_filters(c) ? c->a.patch->r * c->a.patch->s : x.group > 1 ? w->r * w->s : 1;
-    x.turned = are_filters(c) || (x.group > 1 && x.taps > 1);
+    x.taps = is_window_over_whole_image(c) ? c->a.patch->r * c->a.patch->s :
+             x.group > 1                   ? w->r * w->s :
+                                             1;
+    x.turned = is_window_over_whole_image(c) || (x.group > 1 && x.taps > 1);
     x.k = c->k;
     if (x.group > 1 && x.taps > 1)
         x.k = round_up(c->k / x.taps, x.group) * x.taps;
     return x;
 }
 
-int64_t limber_turned_bytes(const struct kernel_config *f, const struct filters *x)
+int64_t limber_transposed_bytes(const struct kernel_config *f, const struct filters *x)
 {
     int64_t lines = f->side[0].lines > KERNEL_LANES ? f->side[0].lines : KERNEL_LANES;
 
     return x->turned ? round_up(lines * x->k * f->side[0].f.size + 128, 64) : 0;
 }
 
-static struct source source_of(const struct view *v, const struct filters *x, int64_t k, int size)
+static struct filter_strides filter_strides_of(const struct view *v, const struct filters *x,
+                                               int64_t k, int size)
 {
     const struct patch *w = v->patch;
 
     if (w)
-        return (struct source){ w->channel, w->row, w->col, w->r, w->s, k / x->taps, size };
-    return (struct source){ x->taps * v->p, 0, v->p, 1, x->taps, k / x->taps, size };
+        return (struct filter_strides){ w->channel, w->row, w->col, w->r, w->s, k / x->taps, size };
+    return (struct filter_strides){ x->taps * v->p, 0, v->p, 1, x->taps, k / x->taps, size };
 }
 
-/* Runs of `bytes`, `from_step` bytes apart, to places `to_step` bytes apart. */
+/* Copies pieces of `bytes` bytes with strides. */
 static inline __attribute__((always_inline)) void copy_runs(char *to, int64_t to_step,
                                                             const char *from, int64_t from_step,
                                                             int64_t count, size_t bytes)
@@ -70,7 +74,7 @@ static inline __attribute__((always_inline)) void copy_runs(char *to, int64_t to
 static void copy_apart(char *to, int64_t to_step, const char *from, int64_t from_step,
                        int64_t count, size_t bytes)
 {
-    switch (bytes) { /* of constant length */
+    switch (bytes) { /* constant lengths */
     case 1: copy_runs(to, to_step, from, from_step, count, 1); break;
     case 2: copy_runs(to, to_step, from, from_step, count, 2); break;
     case 4: copy_runs(to, to_step, from, from_step, count, 4); break;
@@ -81,9 +85,10 @@ static void copy_apart(char *to, int64_t to_step, const char *from, int64_t from
     }
 }
 
-/* A tap of the groups of channels [first, end), `step` elements from one to the next. */
-static void turn_tap(const struct source *s, const char *from, int64_t first, int64_t end,
-                     int group, int64_t step, char *to)
+/* Transposes one tap of channel groups [first, end); `step` is the distance of groups in
+ * elements. */
+static void transpose_tap(const struct filter_strides *s, const char *from, int64_t first,
+                          int64_t end, int group, int64_t step, char *to)
 {
     const int64_t size = s->size, each = s->channel * size;
     int64_t whole = s->channels / group < end ? s->channels / group : end;
@@ -97,7 +102,7 @@ static void turn_tap(const struct source *s, const char *from, int64_t first, in
     if (first + groups == end)
         return;
     to += groups * step * size;
-    memset(to, 0, (size_t)(group * size)); /* what the last group has less */
+    memset(to, 0, (size_t)(group * size)); /* zeros for channels that the last group lacks */
     copy_apart(to, size, from + groups * group * each, each, s->channels - whole * group,
                (size_t)size);
 }
@@ -106,7 +111,7 @@ typedef int64_t four_longs __attribute__((vector_size(32)));
 typedef int32_t four_ints __attribute__((vector_size(16)));
 typedef int16_t four_shorts __attribute__((vector_size(8)));
 
-/* Four rows of four elements, as columns. */
+/* Transposes 4 x 4 elements. */
 #define TURN_FOUR(vector, row, to) \
     do { \
         vector r[4], low[2], high[2]; \
@@ -124,8 +129,8 @@ typedef int16_t four_shorts __attribute__((vector_size(8)));
         memcpy(to, r, sizeof r); \
     } while (0)
 
-/* Sixteen bytes, or four larger elements, of four channels. */
-static void turn_taps(const char *const row[4], int size, char *to)
+/* Interleaves four channels: 16 bytes, or four larger elements, of each. */
+static void interleave_four(const char *const row[4], int size, char *to)
 {
     switch (size) {
     case 1: join_four(row, to); break;
@@ -138,7 +143,7 @@ static void turn_taps(const char *const row[4], int size, char *to)
 typedef int64_t two_longs __attribute__((vector_size(16)));
 typedef int16_t eight_shorts __attribute__((vector_size(16)));
 
-/* Two rows of 16 bytes, element by element in turn. */
+/* Interleaves the elements of two rows of 16 bytes. */
 #define TURN_TWO(vector, row, to, low, high) \
     do { \
         vector r[2], turned; \
@@ -152,7 +157,7 @@ typedef int16_t eight_shorts __attribute__((vector_size(16)));
     } while (0)
 #define LIST(...) __VA_ARGS__
 
-static void turn_pairs(const char *const row[2], int size, char *to)
+static void interleave_two(const char *const row[2], int size, char *to)
 {
     switch (size) {
     case 1: join_two(row, to); break;
@@ -164,9 +169,10 @@ static void turn_pairs(const char *const row[2], int size, char *to)
     }
 }
 
-/* Groups of two or four channels whose taps are neighbours. */
-static inline __attribute__((always_inline)) void
-join_taps(const struct source *s, const char *from, int64_t first, int64_t end, int group, char *to)
+/* Interleaves channels by twos or fours, where the taps of a channel are contiguous. */
+static inline __attribute__((always_inline)) void interleave_taps(const struct filter_strides *s,
+                                                                  const char *from, int64_t first,
+                                                                  int64_t end, int group, char *to)
 {
     int64_t taps = s->r * s->s, row = taps * s->size, all = s->channels * taps, q = first;
     int64_t once = group == 2 ? 16 / s->size : s->size == 1 ? 16 : 4;
@@ -174,22 +180,23 @@ join_taps(const struct source *s, const char *from, int64_t first, int64_t end, 
     for (; q < end; q++, to += group * row) {
         const char *at = from + group * q * row;
 
-        /* nothing behind the last channel is read */
+        /* nothing beyond the last channel is read */
         if ((group * (q + 1) - 1) * taps + round_up(taps, once) > all)
             break;
         for (int64_t t = 0; t < row && group == 2; t += once * s->size)
-            turn_pairs((const char *[]){ at + t, at + row + t }, s->size, to + 2 * t);
+            interleave_two((const char *[]){ at + t, at + row + t }, s->size, to + 2 * t);
         for (int64_t t = 0; t < row && group == 4; t += once * s->size)
-            turn_taps((const char *[]){ at + t, at + row + t, at + 2 * row + t, at + 3 * row + t },
-                      s->size, to + 4 * t);
+            interleave_four(
+                (const char *[]){ at + t, at + row + t, at + 2 * row + t, at + 3 * row + t },
+                s->size, to + 4 * t);
     }
     for (int64_t t = 0; t < taps && q < end; t++)
-        turn_tap(s, from + t * s->size, q, end, group, group * taps, to + group * t * s->size);
+        transpose_tap(s, from + t * s->size, q, end, group, group * taps, to + group * t * s->size);
 }
 
-/* Groups of channels [first, end) of a filter. */
-static void turn_line(const struct source *s, const char *from, int64_t first, int64_t end,
-                      int group, char *to)
+/* Transposes channel groups [first, end) of one filter. */
+static void transpose_line(const struct filter_strides *s, const char *from, int64_t first,
+                           int64_t end, int group, char *to)
 {
     int64_t taps = s->r * s->s;
 
@@ -197,14 +204,14 @@ static void turn_line(const struct source *s, const char *from, int64_t first, i
     if (s->size <= 8 && (group == 2 || group == 4) && s->col == 1 && s->channel == taps &&
         (s->r == 1 || s->row == s->s)) {
         if (group == 2)
-            join_taps(s, from, first, end, 2, to);
+            interleave_taps(s, from, first, end, 2, to);
         else
-            join_taps(s, from, first, end, 4, to);
+            interleave_taps(s, from, first, end, 4, to);
         return;
     }
     for (int64_t t = 0; t < taps; t++)
-        turn_tap(s, from + (t / s->s * s->row + t % s->s * s->col) * s->size, first, end, group,
-                 group * taps, to + t * group * s->size);
+        transpose_tap(s, from + (t / s->s * s->row + t % s->s * s->col) * s->size, first, end,
+                      group, group * taps, to + t * group * s->size);
 }
 
 const char *limber_line_at(const struct view *v, int64_t line, int size)
@@ -214,29 +221,29 @@ const char *limber_line_at(const struct view *v, int64_t line, int size)
     return (const char *)v->data + (w ? w->origin + line * w->image : line * v->line) * size;
 }
 
-void limber_turn_line(const struct filters *x, const struct view *v, int64_t k, int size,
-                      int64_t line, char *to)
+void limber_transpose_filter(const struct filters *x, const struct view *v, int64_t k, int size,
+                             int64_t line, char *to)
 {
-    const struct source s = source_of(v, x, k, size);
+    const struct filter_strides s = filter_strides_of(v, x, k, size);
 
-    turn_line(&s, limber_line_at(v, line, size), 0, x->k / (x->taps * x->group), x->group, to);
+    transpose_line(&s, limber_line_at(v, line, size), 0, x->k / (x->taps * x->group), x->group, to);
 }
 
-struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *memory)
+struct kernel_call limber_transposed_call(const struct part *p, int64_t task, char *memory)
 {
     struct kernel_call call = p->call;
     const struct filters *x = &p->filters;
     struct packed *o = &call.op[0];
     const struct view *v = &o->view;
     int size = call.config->side[0].f.size;
-    const struct source s = source_of(v, x, call.view_k, size);
+    const struct filter_strides s = filter_strides_of(v, x, call.view_k, size);
     int64_t from = task / call.cuts[0] * call.lines[0];
     int64_t to = smaller(from + call.lines[0], o->lines), p0 = task % call.cuts[0] * call.depth[0];
     int64_t each = x->taps * x->group, end = smaller(p0 + call.depth[0], x->k);
 
     for (int64_t i = from; i < to; i++)
-        turn_line(&s, limber_line_at(v, o->line0 + i, size), p0 / each, ceil_div(end, each),
-                  x->group, memory + (i - from) * x->k * size);
+        transpose_line(&s, limber_line_at(v, o->line0 + i, size), p0 / each, ceil_div(end, each),
+                       x->group, memory + (i - from) * x->k * size);
     o->view =
         (struct view){ .data = memory - (o->line0 + from) * x->k * size, .line = x->k, .p = 1 };
     return call;

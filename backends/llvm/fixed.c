@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions of fixed shape: a blob is a short head and an object file whose one function is called
- * as it is.  Loading does not touch LLVM. */
+ * Functions for fixed shapes.  A blob is a short head and an object file with one function, which
+ * is called directly.  Loading one does not use LLVM. */
 #include "backends/llvm/llvm.h"
 
 #include <stdlib.h>
@@ -12,14 +12,14 @@ struct function {
 
 struct head {
     char magic[8];
-    uint32_t version, cpu;      /* cpu: features that the code needs */
+    uint32_t version, cpu;      /* cpu: mask of features that the code needs */
 };
 
-static const struct head model = { .magic = "fixed", .version = 1 };
+static const struct head expected_head = { .magic = "fixed", .version = 1 };
 
-/* Served are products of one kind of float throughout, with one product. */
-static bool check(const struct plan *p, const struct fixed *f, enum unit *unit, int64_t *chunk,
-                  struct diag *d)
+/* Serves single products whose formats are all FP64 or all FP32. */
+static bool check_plan(const struct plan *p, const struct fixed *f, enum unit *unit, int64_t *chunk,
+                       struct diag *d)
 {
     const struct node *n = limber_plan_find(p, OP_products);
     const struct node *end = limber_plan_find(p, OP_epilogue);
@@ -50,14 +50,14 @@ static bool check(const struct plan *p, const struct fixed *f, enum unit *unit, 
 static bool compile(const struct plan *p, const struct target *t, const struct fixed *f,
                     const struct dump *dump, struct blob *out, struct diag *d)
 {
-    struct head head = model;
+    struct head head = expected_head;
     struct blob object = { 0 };
     struct text text = { 0 };
     enum unit unit;
     int64_t chunk = 0;
     bool ok;
 
-    if (!check(p, f, &unit, &chunk, d) || !limber_object_may_run(d))
+    if (!check_plan(p, f, &unit, &chunk, d) || !limber_object_may_run(d))
         return false;
     ok = (limber_small_text(f, unit, chunk, t, &text) ||
           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory")) &&
@@ -84,7 +84,8 @@ static bool check_head(const unsigned char *data, size_t size, struct diag *d)
     if (size < sizeof head)
         return limber_fail(d, LIMBER_STATUS_IO, "llvm: the function is cut short");
     memcpy(&head, data, sizeof head);
-    if (memcmp(head.magic, model.magic, sizeof head.magic) || head.version != model.version)
+    if (memcmp(head.magic, expected_head.magic, sizeof head.magic) ||
+        head.version != expected_head.version)
         return limber_fail(d, LIMBER_STATUS_IO, "llvm: a function of another version");
     if (head.cpu & ~limber_cpu())
         return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
@@ -112,7 +113,7 @@ static bool load(const unsigned char *data, size_t size, struct function **out, 
         return false;
     size -= sizeof(struct head);
     f = calloc(1, sizeof *f);
-    aligned = malloc(size + 1);     /* the object's tables want it so */
+    aligned = malloc(size + 1);     /* the object's tables need alignment */
     ok = (f && aligned) || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     if (ok) {
         memcpy(aligned, data + sizeof(struct head), size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Inside the LLVM backend. */
+ * Internal declarations of the LLVM backend. */
 #ifndef LIMBER_LLVM_H
 #define LIMBER_LLVM_H
 
@@ -17,7 +17,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-/* Every function of LLVM's C API in use. */
+/* The functions of LLVM's C API that are used. */
 /* clang-format off */
 #define LIMBER_LLVM_API(F) \
     F(LLVMContextCreate) F(LLVMContextDispose) F(LLVMDisposeMessage) \
@@ -40,7 +40,7 @@
     F(LLVMGetErrorMessage) F(LLVMDisposeErrorMessage) \
     F(LLVMTargetMachineEmitToMemoryBuffer)
 
-/* Of each architecture, as far as libLLVM has it. */
+/* Initialisation functions of each architecture, which libLLVM may lack. */
 #define LIMBER_LLVM_X86(F) \
     F(LLVMInitializeX86TargetInfo) F(LLVMInitializeX86Target) F(LLVMInitializeX86TargetMC) \
     F(LLVMInitializeX86AsmPrinter)
@@ -54,74 +54,75 @@ struct llvm {
 #define F(name) __typeof__(&name) name;
     LIMBER_LLVM_API(F)
 #undef F
-    bool x86, aarch64; /* libLLVM compiles for them */
+    bool x86, aarch64; /* libLLVM generates code for it */
 };
 
-/* LLVM's functions, opened at first use and kept; NULL with a reason when there is no libLLVM. */
+/* Opens libLLVM at first use and keeps it open; NULL with a reason if there is none. */
 const struct llvm *limber_llvm(struct diag *d);
-/* Its code; empty before it is opened. */
+/* Address range of libLLVM's code; empty before it is opened. */
 struct code_range limber_llvm_code(void);
 
-/* micro.c, and amx.c, sme.c for tiles of a matrix unit: the register-tile kernel as LLVM assembly
- * text. */
+/* Print the micro-kernel as LLVM assembly: micro.c, or amx.c and sme.c for tiles of a matrix
+ * unit. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
 bool limber_amx_text(const struct kernel_config *k, struct text *out);
 bool limber_sme_text(const struct kernel_config *k, const struct target *t, struct text *out);
-/* small.c: a product of fixed shape as LLVM assembly text, with the one function limber_fixed. */
+/* small.c: prints a product of fixed shape as LLVM assembly; its one function is limber_fixed. */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out);
-/* fixed.c: its way to a C function. */
+/* fixed.c: compiles and loads a product of fixed shape as a C function. */
 extern const struct functions limber_llvm_functions;
-/* Whether the instruction for bytes of this group and unit takes signed ones on both sides. */
+/* True if the unit's dot-product instruction takes signed bytes on both sides. */
 static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cpu)
 {
     return unit == UNIT_i8 && (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & CPU_sme)));
 }
-/* config.c: whether all of a plan is served; its constants. */
+/* config.c: checks that the backend serves all of a plan; flattens it into constants. */
 bool limber_llvm_serves(const struct plan *p, struct diag *d);
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
-/* prebuilt.c: the entries of a kernel that is part of the library and computes what this
- * configuration says, on a CPU with these features; false: there is none. */
+/* prebuilt.c: entry points of the library's kernel for this configuration and these CPU features;
+ * false if there is none. */
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block);
-/* prebuilt.c: backend.direct. */
+/* prebuilt.c: implements backend.direct. */
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c);
-/* prebuilt.c: the code of strips for a CPU with these features; NULL: there is none. */
+/* prebuilt.c: the strip micro-kernel for these CPU features; NULL if there is none. */
 kernel_strip *limber_strip_code(unsigned cpu);
-/* kernel/bytes.c, for a CPU; its functions are NULL where there is none. */
+/* Functions of kernel/bytes.c for a CPU; NULL if there are none. */
 struct bytes_code {
     kernel_bytes *run;
     kernel_bytes_join *join;
     kernel_bytes_planes *planes;
-    int group; /* channels of a word of 32 bits: 4, or 2 of 16 bits */
-    int units; /* of filters that pixels meet together: those of a strip */
+    int group; /* channels in a 32-bit word: 4 bytes, or 2 elements of 16 bits */
+    int units; /* most units of filters in a strip, which a pixel is multiplied by at once */
 };
 struct bytes_code limber_bytes_code(unsigned cpu);
-/* prebuilt.c: backend.depthwise. */
+/* prebuilt.c: further functions of the backend. */
 extern const struct depthwise_ops limber_llvm_depthwise;
 extern const struct function_ops limber_llvm_elementwise;
 extern const struct narrow_ops limber_llvm_narrow;
-/* zeros.c: bytes that are mostly zeros in little room, `size` a multiple of 4; answers the bytes
- * that it takes at `to`, at most LIMBER_ZEROS_MOST.  Damaged bytes give false. */
+/* zeros.c: compresses `size` bytes, mostly zeros, `size` a multiple of 4.  Returns the bytes
+ * written to `to`, at most LIMBER_ZEROS_MOST. Unpacking returns false on damaged data. */
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)
 size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to);
 bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size);
-/* emit.c: backend.open. */
+/* emit.c: implements backend.open. */
 void limber_llvm_open(const struct target *t);
-/* emit.c: an object file. */
+/* emit.c: compiles a kernel to an object file. */
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d);
 
-/* emit.c: an object file of a text that needs no optimiser; the features are set here. */
+/* emit.c: compiles LLVM assembly that needs no optimiser to an object file; features are set
+ * here. */
 bool limber_llvm_text_object(const struct text *text, const struct target *t,
                              const struct dump *dump, struct blob *object, struct diag *d);
 
-/* object.c: an ELF object of this architecture in memory, mapped without a linker.  Anything that
- * it does not understand is refused. */
-/* Does the system let this process execute what it has written?  What it has refused once stays
- * refused. */
+/* object.c: maps an ELF object of this architecture, without a linker.  It refuses what it does not
+ * understand. */
+/* Tests whether the system lets this process execute memory that it has written.  A refusal is
+ * remembered. */
 bool limber_object_may_run(struct diag *d);
 bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d);
 void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,

@@ -5,7 +5,7 @@
 
 #include "backends/llvm/kernel/kernel.h"
 
-/* An object that is mapped; none: the code is part of the library. */
+/* A mapped object file; empty if the code is part of the library. */
 struct object {
     unsigned char *map;
     size_t size;
@@ -16,7 +16,7 @@ struct kernel {
     struct object object;
     kernel_pack *pack;
     kernel_block *block;
-    unsigned cpu; /* features that the code needs */
+    unsigned cpu; /* mask of features that the code needs */
 };
 
 /* ---- blob.c: backend.compile, prebuilt, load, unload and code_key ---------------------------- */

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The memory of launches. */
+ * Workspace of launches. */
 #include "backends/llvm/part.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Memory fresh from the system costs a fault a page: the largest workspace that is not in use is
- * kept for the next call of any kernel, as long as there are kernels. */
+/* Fresh memory costs a page fault a page.  So the largest workspace that is not in use is kept for
+ * the next call of any kernel, while any kernel is loaded. */
 struct spare {
     size_t size;
     char memory[];
 };
 enum {
     SPARE_MOST = 256 << 20,
-    SPARE_EACH = 16 << 20, /* the same of each worker, where these are many */
+    SPARE_EACH = 16 << 20, /* limit for each worker, if larger in total */
     HUGE_PAGE = 2 << 20
 };
 
 static _Atomic(struct spare *) spare_kept;
 static atomic_size_t kernels;
 
-static struct spare *take_kept(size_t size)
+static struct spare *take_spare(size_t size)
 {
     struct spare *s = atomic_exchange(&spare_kept, NULL);
     size_t all = (sizeof *s + size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -40,7 +40,7 @@ static struct spare *take_kept(size_t size)
     return s;
 }
 
-static void give_kept(struct spare *s, int workers)
+static void return_spare(struct spare *s, int workers)
 {
     struct spare *old = NULL;
 
@@ -66,7 +66,7 @@ bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_mem
         r->memory = c->queue->workspace;
     } else if (c->allocator) {
         r->memory = r->own = c->allocator->alloc(c->allocator->user, bytes, 64);
-    } else if ((r->own = spare = take_kept(bytes))) {
+    } else if ((r->own = spare = take_spare(bytes))) {
         r->memory = spare->memory;
     }
     return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
@@ -88,7 +88,7 @@ void limber_workspace_give(const struct call *c, const struct launch_memory *r)
     if (r->own && c->allocator)
         c->allocator->free(c->allocator->user, r->own);
     else if (r->own)
-        give_kept(r->own, c->runner->workers);
+        return_spare(r->own, c->runner->workers);
 }
 
 void limber_workspace_begin(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The register-tile kernel: mr x nr accumulators in registers, one group of k a step.
+ * Prints the micro-kernel: mr x nr accumulators in registers, one group of k in each step.
  *
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008), section 4: outer products in registers */
 #include "backends/llvm/llvm.h"
@@ -7,15 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Groups of k in one round of the loop: with one alone, its own instructions cost a tenth. */
+/* Unrolling of the loop over k, in groups.  Without it loop overhead costs a tenth. */
 enum { GROUPS = 4 };
 
-/* The words of one unit's step. */
+/* LLVM's types and intrinsic for a step of one unit. */
 struct step {
-    char vector[40], scalar[8], packed[40]; /* accumulator; broadcast element; operand of mac */
-    int lanes, bytes; /* of the accumulator vector; of the scalar */
-    bool scalable; /* SVE: LLVM has types of unknown length, and the CPU has the one of `lanes` */
-    const char *intrinsic; /* NULL: widening multiply and add */
+    /* accumulator; broadcast element; operand of the intrinsic */
+    char vector[40], scalar[8], packed[40];
+    int lanes, bytes; /* lanes of the accumulator vector; bytes of an element */
+    bool scalable; /* SVE: LLVM's vector type has no fixed length, but the CPU has `lanes` */
+    const char *intrinsic; /* NULL: multiply and add without one */
 };
 
 static const char *dot_product(const struct step *s, int bits)
@@ -33,12 +34,12 @@ static const char *matrix_intrinsic(const struct step *s)
                          "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
 }
 
-static void describe(const struct kernel_config *k, const struct target *t, struct step *s)
+static void describe_step(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     int bits = t->vector_bits >= 128 ? t->vector_bits : 128;
     bool dbl = k->unit == UNIT_f64, integer = k->unit == UNIT_i8;
 
-    int lanes; /* as LLVM's type has them: of 128 bits where the length is the CPU's */
+    int lanes; /* lanes in LLVM's type: of 128 bits if it is scalable */
 
     s->scalable = strncmp(t->isa, "sve", 3) == 0;
     s->lanes = bits / (dbl ? 64 : 32);
@@ -68,8 +69,8 @@ static void describe(const struct kernel_config *k, const struct target *t, stru
     }
 }
 
-/* SVE's FMA of floats works where a predicate holds.  The text hides that all of it does: LLVM's
- * form without one has a target of its own, and sums would be copied. */
+/* SVE's FMA needs a predicate, here one that is always true, which the text hides from LLVM. LLVM's
+ * unpredicated form has a separate destination, so accumulators would be copied. */
 static bool has_predicate(const struct kernel_config *k, const struct step *s)
 {
     return s->scalable && k->unit != UNIT_i8;
@@ -81,39 +82,39 @@ static const char *predicate_intrinsic(const struct step *s)
                            "@llvm.aarch64.sve.whilelo.nxv4i1.i64";
 }
 
-/* NEON multiplies by a lane of a register: whole vectors of A are loaded. */
-static bool by_element(const struct kernel_config *k, const struct step *s)
+/* True for NEON's by-element form, which multiplies by a lane: whole vectors of A are loaded. */
+static bool uses_by_element(const struct kernel_config *k, const struct step *s)
 {
     return s->lanes * s->bytes == 16 && !s->scalable && k->mr % s->lanes == 0;
 }
 
-/* The loop ends by one addition less. */
+/* On Arm the loop's end costs one addition less. */
 static bool is_arm(const struct step *s)
 {
     return s->scalable || s->lanes * s->bytes == 16;
 }
 
-/* Matrix products: a group is eight elements of k, and an accumulator has two rows by two columns
- * in each 128 bits.  Accumulators (2 i, v) and (2 i + 1, v) have the columns of B's vectors 2 v and
- * 2 v + 1, of rows 2 i and 2 i + 1. */
+/* True for I8MM instructions.  A group is eight elements of k.  Each 128 bits of an accumulator
+ * hold 2 x 2 sums: accumulators (2 i, v) and (2 i + 1, v) have rows 2 i and 2 i + 1, and the
+ * columns of B's vectors 2 v and 2 v + 1. */
 static bool is_matrix(const struct kernel_config *k)
 {
     return k->unit == UNIT_i8 && k->group == 8;
 }
 
-/* One group of k: `in` and `sum` begin the names of the accumulators before and after it, `at` ends
- * those of everything else. */
+/* Names in one unrolled copy: `in` and `sum` prefix the accumulators before and after it, `at` ends
+ * all other names. */
 struct copy {
     const char *in, *sum, *at;
-    int group; /* from where the pointers are */
+    int group; /* its number within the loop's round */
 };
 
-/* Pairs of words: the lower (0) or upper (1) halves of x and y interleaved, or their even or odd
- * pairs. */
+/* Shuffles of pairs of words.  ZIP interleaves the lower (0) or upper (1) halves of x and y; UNZIP
+ * takes even (0) or odd (1) pairs. */
 enum shuffle { ZIP, UNZIP };
 
-static void shuffle(const struct step *s, enum shuffle how, int which, const char *to,
-                    const char *x, const char *y, struct text *out)
+static void emit_shuffle(const struct step *s, enum shuffle how, int which, const char *to,
+                         const char *x, const char *y, struct text *out)
 {
     if (!s->scalable)
         limber_text_add(out,
@@ -131,7 +132,7 @@ static void shuffle(const struct step *s, enum shuffle how, int which, const cha
                         which + 1, to, to, to, to, s->vector);
 }
 
-static void declare_matrix(const struct step *s, struct text *out)
+static void emit_matrix_declarations(const struct step *s, struct text *out)
 {
     limber_text_add(out, "declare %s %s(%s, %s, %s)\n", s->vector, s->intrinsic, s->vector,
                     s->packed, s->packed);
@@ -148,10 +149,10 @@ static void declare_matrix(const struct step *s, struct text *out)
                              "<vscale x 16 x i1>, ptr)\n");
 }
 
-static void declare(const struct kernel_config *k, const struct step *s, struct text *out)
+static void emit_declarations(const struct kernel_config *k, const struct step *s, struct text *out)
 {
     if (is_matrix(k))
-        declare_matrix(s, out);
+        emit_matrix_declarations(s, out);
     else if (has_predicate(k, s))
         limber_text_add(out,
                         "declare %s %s(<vscale x %d x i1>, %s, %s, %s)\n"
@@ -166,21 +167,21 @@ static void declare(const struct kernel_config *k, const struct step *s, struct 
                         s->packed, s->packed);
 }
 
-/* Operands that the instruction takes in another type than they are loaded in were cast. */
-static bool casts(const struct step *s)
+/* True if operands are loaded in another type than the instruction's, and cast. */
+static bool has_casts(const struct step *s)
 {
     return strcmp(s->packed, s->vector) != 0;
 }
 
-static char cast(const struct step *s, char yes, char no)
+static char cast_prefix(const struct step *s, char yes, char no)
 {
-    return casts(s) ? yes : no;
+    return has_casts(s) ? yes : no;
 }
 
-/* acc + a b for accumulator (r, v).  LLVM would sum several products of integers before it adds
- * them, for which registers do not suffice: what stands for no instruction keeps the order. */
-static void mac(const struct kernel_config *k, const struct step *s, const struct copy *c, int r,
-                int v, struct text *out)
+/* Emits acc + a b for accumulator (r, v).  LLVM would sum several integer products before it adds
+ * them, which spills registers; an empty asm statement keeps the order. */
+static void emit_multiply_add(const struct kernel_config *k, const struct step *s,
+                              const struct copy *c, int r, int v, struct text *out)
 {
     const char *w = s->vector, *at = c->at;
 
@@ -193,14 +194,15 @@ static void mac(const struct kernel_config *k, const struct step *s, const struc
     else if (k->unit != UNIT_i8)
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%a%d.%s, %s %%b%d.%s, %s %%%s%d.%d)\n",
                         c->sum, r, v, w, s->intrinsic, w, r, at, w, v, at, w, c->in, r, v);
-    else if (k->group == 4 && by_element(k, s)) /* the lane's place is the last */
+    else if (k->group == 4 && uses_by_element(k, s)) /* the operand with the lane comes last */
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%y%d.%s, %s %%x%d.%s)\n",
                         c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed, v, at, s->packed,
                         r, at);
     else if (k->group == 4)
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%%c%d.%s, %s %%%c%d.%s)\n",
-                        c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed, cast(s, 'x', 'a'),
-                        r, at, s->packed, cast(s, 'y', 'b'), v, at);
+                        c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed,
+                        cast_prefix(s, 'x', 'a'), r, at, s->packed, cast_prefix(s, 'y', 'b'), v,
+                        at);
     else if (k->group == 2)
         limber_text_add(out,
                         "  %%m%d.%d.%s = call %s %s(%s %%x%d.%s, %s %%y%d.%s)\n"
@@ -215,7 +217,7 @@ static void mac(const struct kernel_config *k, const struct step *s, const struc
                         r, v, at, w, r, at, v, at, c->sum, r, v, w, c->in, r, v, r, v, at);
 }
 
-static void take_element(const struct kernel_config *k, const struct step *s, int r,
+static void emit_element(const struct kernel_config *k, const struct step *s, int r,
                          const struct copy *c, const char *loop, struct text *out)
 {
     const char *at = c->at;
@@ -225,7 +227,7 @@ static void take_element(const struct kernel_config *k, const struct step *s, in
         limber_text_add(out,
                         "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
                         "  %%w%d.%s = load %s, ptr %%p%d.%s, align 4\n"
-                        /* LLVM would load a vector's lanes one by one */
+                        /* keeps LLVM from loading the lanes one by one */
                         "  %%h%d.%s = call %s asm \"\", \"=w,0\"(%s %%w%d.%s)\n",
                         r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->vector, r, at, r,
                         at, s->vector, s->vector, r, at);
@@ -236,11 +238,11 @@ static void take_element(const struct kernel_config *k, const struct step *s, in
     limber_text_add(out, ">\n");
 }
 
-static void add_group(const struct kernel_config *k, const struct step *s, int nv,
-                      const struct copy *c, const char *loop, struct text *out)
+static void emit_group(const struct kernel_config *k, const struct step *s, int nv,
+                       const struct copy *c, const char *loop, struct text *out)
 {
     const char *at = c->at;
-    bool pairs = casts(s);
+    bool pairs = has_casts(s);
 
     for (int v = 0; v < nv; v++) {
         limber_text_add(out,
@@ -253,8 +255,8 @@ static void add_group(const struct kernel_config *k, const struct step *s, int n
                             at, s->packed);
     }
     for (int r = 0; r < k->mr; r++) {
-        if (by_element(k, s))
-            take_element(k, s, r, c, loop, out);
+        if (uses_by_element(k, s))
+            emit_element(k, s, r, c, loop, out);
         else
             limber_text_add(out,
                             "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
@@ -269,13 +271,13 @@ static void add_group(const struct kernel_config *k, const struct step *s, int n
             limber_text_add(out, "  %%x%d.%s = bitcast %s %%a%d.%s to %s\n", r, at, s->vector, r,
                             at, s->packed);
         for (int v = 0; v < nv; v++)
-            mac(k, s, c, r, v, out);
+            emit_multiply_add(k, s, c, r, v, out);
     }
 }
 
-/* The same of matrix products: a vector of A is two rows, on SVE repeated in each 128 bits. */
-static void add_matrix(const struct kernel_config *k, const struct step *s, int nv,
-                       const struct copy *c, const char *loop, struct text *out)
+/* Variant of emit_group for I8MM: a vector of A is two rows; SVE repeats them in each 128 bits. */
+static void emit_matrix_group(const struct kernel_config *k, const struct step *s, int nv,
+                              const struct copy *c, const char *loop, struct text *out)
 {
     const char *at = c->at;
 
@@ -304,8 +306,8 @@ static void add_matrix(const struct kernel_config *k, const struct step *s, int 
     }
 }
 
-/* Biases as two rows by two columns. */
-static void begin_matrix(const struct step *s, int nv, struct text *out)
+/* Converts biases to 2 x 2 blocks. */
+static void emit_matrix_biases(const struct step *s, int nv, struct text *out)
 {
     char from[24], to[40];
 
@@ -313,13 +315,13 @@ static void begin_matrix(const struct step *s, int nv, struct text *out)
         for (int high = 0; high < 2; high++) {
             snprintf(from, sizeof from, "%%z%d", v);
             snprintf(to, sizeof to, "%%zz%d.%d", v, high);
-            shuffle(s, ZIP, high, to, from, from, out);
+            emit_shuffle(s, ZIP, high, to, from, from, out);
         }
 }
 
-/* Rows of the sums. */
-static void end_matrix(const struct kernel_config *k, const struct step *s, int nv,
-                       struct text *out)
+/* Converts 2 x 2 blocks of sums to rows. */
+static void emit_matrix_rows(const struct kernel_config *k, const struct step *s, int nv,
+                             struct text *out)
 {
     char lower[40], upper[40], to[40];
 
@@ -328,18 +330,18 @@ static void end_matrix(const struct kernel_config *k, const struct step *s, int 
             snprintf(lower, sizeof lower, "%%m%d.%d", r / 2 * 2, v);
             snprintf(upper, sizeof upper, "%%m%d.%d", r / 2 * 2 + 1, v);
             snprintf(to, sizeof to, "%%n%d.%d", r, v);
-            shuffle(s, UNZIP, r % 2, to, lower, upper, out);
+            emit_shuffle(s, UNZIP, r % 2, to, lower, upper, out);
         }
 }
 
-/* What a block begins with: values from one block or another.  An accumulator is named `name` here,
- * `x` and `y` there; x of NULL: it starts from zero or a bias. */
+/* A predecessor of a basic block.  Accumulators are named `name` in the block and `x` in the
+ * predecessor; x = NULL: they start at zero or at a bias. */
 struct from {
     const char *label, *x;
 };
 
-static void begin(const struct kernel_config *k, const struct step *s, int nv, const char *name,
-                  const struct from from[2], struct text *out)
+static void emit_phis(const struct kernel_config *k, const struct step *s, int nv, const char *name,
+                      const struct from from[2], struct text *out)
 {
     for (int r = 0; r < k->mr; r++)
         for (int v = 0; v < nv; v++) {
@@ -360,8 +362,8 @@ static void begin(const struct kernel_config *k, const struct step *s, int nv, c
         }
 }
 
-/* The pointers and the count, too; of `entry` they have no ending. */
-static void begin_pointers(const char *name, const char *const label[2], struct text *out)
+/* Emits phi nodes of the pointers and the count.  Values from `entry` have no suffix. */
+static void emit_pointer_phis(const char *name, const char *const label[2], struct text *out)
 {
     static const struct {
         const char *type, *here, *entry;
@@ -383,20 +385,21 @@ static void begin_pointers(const char *name, const char *const label[2], struct 
     }
 }
 
-/* A loop over `groups` groups at a time, as long as there are so many. */
-static void loop(const struct kernel_config *k, const struct step *s, int nv, const char *name,
-                 const char *before, int groups, struct text *out)
+/* Emits a loop over `groups` groups at a time. */
+static void emit_loop(const struct kernel_config *k, const struct step *s, int nv, const char *name,
+                      const char *before, int groups, struct text *out)
 {
     char sum[8], in[8], at[8], start[8], end[8], ahead[16], next[16];
-    int bytes = is_matrix(k) ? 8 : s->bytes; /* of a group of a line */
+    int bytes = is_matrix(k) ? 8 : s->bytes; /* bytes of a group in one line */
 
     snprintf(start, sizeof start, "c%c", name[0]);
     snprintf(end, sizeof end, "n%c", name[0]);
     snprintf(ahead, sizeof ahead, "ahead.%s", name);
     limber_text_add(out, "%s:\n", name);
-    begin(k, s, nv, start,
-          (struct from[]){ { before, strcmp(before, "rest") ? NULL : "cr" }, { name, end } }, out);
-    begin_pointers(name, (const char *const[]){ before, name }, out);
+    emit_phis(k, s, nv, start,
+              (struct from[]){ { before, strcmp(before, "rest") ? NULL : "cr" }, { name, end } },
+              out);
+    emit_pointer_phis(name, (const char *const[]){ before, name }, out);
     for (int g = 0; g < groups; g++) {
         const struct copy c = { in, sum, at, g };
         bool last = g + 1 == groups;
@@ -411,9 +414,9 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
                         ahead, next, ahead);
         snprintf(ahead, sizeof ahead, "%s", next);
         if (is_matrix(k))
-            add_matrix(k, s, nv, &c, name, out);
+            emit_matrix_group(k, s, nv, &c, name, out);
         else
-            add_group(k, s, nv, &c, name, out);
+            emit_group(k, s, nv, &c, name, out);
     }
     limber_text_add(out,
                     "  %%pa1.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
@@ -432,8 +435,8 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
                     groups > 1 ? "rest" : "done");
 }
 
-static void store(const struct kernel_config *k, const struct step *s, int nv, bool add,
-                  struct text *out)
+static void emit_store(const struct kernel_config *k, const struct step *s, int nv, bool add,
+                       struct text *out)
 {
     const char *p = add ? "add" : "set";
 
@@ -459,9 +462,9 @@ static void store(const struct kernel_config *k, const struct step *s, int nv, b
     limber_text_add(out, "  ret void\n");
 }
 
-/* C is on its way to the cache while the loop runs. */
-static void fetch_tile(const struct kernel_config *k, const struct step *s, int nv,
-                       struct text *out)
+/* Emits prefetches of the tile of C, before the loop. */
+static void emit_prefetches(const struct kernel_config *k, const struct step *s, int nv,
+                            struct text *out)
 {
     for (int r = 0; r < k->mr; r++) {
         limber_text_add(out,
@@ -485,11 +488,11 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
         return limber_amx_text(k, out);
     if (strncmp(t->isa, "sme", 3) == 0)
         return limber_sme_text(k, t, out);
-    describe(k, t, &s);
+    describe_step(k, t, &s);
     if (is_matrix(k) && k->mr % 2)
-        return false; /* two rows an accumulator */
+        return false; /* an accumulator holds two rows */
     nv = k->nr / s.lanes;
-    declare(k, &s, out);
+    emit_declarations(k, &s, out);
     limber_text_add(out, "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
                          "define void @limber_micro(ptr %%a, ptr %%b, i64 %%n, ptr %%c, "
                          "i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 %%step) {\nentry:\n");
@@ -499,7 +502,7 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%z%d = load %s, ptr %%w%d, align 4\n",
                         v, v * s.lanes * 4, v, s.vector, v);
     if (is_matrix(k))
-        begin_matrix(&s, nv, out);
+        emit_matrix_biases(&s, nv, out);
     if (is_matrix(k) && s.scalable)
         limber_text_add(out, "  %%whole = call <vscale x 16 x i1> "
                              "@llvm.aarch64.sve.ptrue.nxv16i1(i32 31)\n");
@@ -508,29 +511,29 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%count = call i64 asm \"\", \"=r,0\"(i64 -1)\n"
                         "  %%whole = call <vscale x %d x i1> %s(i64 0, i64 %%count)\n",
                         16 / s.bytes, predicate_intrinsic(&s));
-    fetch_tile(k, &s, nv, out);
+    emit_prefetches(k, &s, nv, out);
     for (int groups = 1; groups <= GROUPS && is_arm(&s); groups += GROUPS - 1)
         limber_text_add(out, "  %%last%d = sub i64 %%n, %d\n", groups, groups);
     limber_text_add(out,
                     "  %%many = icmp sge i64 %%n, %d\n"
                     "  br i1 %%many, label %%wide, label %%rest\n",
                     GROUPS);
-    loop(k, &s, nv, "wide", "entry", GROUPS, out);
+    emit_loop(k, &s, nv, "wide", "entry", GROUPS, out);
     limber_text_add(out, "rest:\n");
-    begin(k, &s, nv, "cr", (struct from[]){ { "entry", NULL }, { "wide", "nw" } }, out);
-    begin_pointers("rest", (const char *const[]){ "entry", "wide" }, out);
+    emit_phis(k, &s, nv, "cr", (struct from[]){ { "entry", NULL }, { "wide", "nw" } }, out);
+    emit_pointer_phis("rest", (const char *const[]){ "entry", "wide" }, out);
     limber_text_add(out, "  %%some = icmp slt i64 %%i.rest, %%n\n"
                          "  br i1 %%some, label %%tail, label %%done\n");
-    loop(k, &s, nv, "tail", "rest", 1, out);
+    emit_loop(k, &s, nv, "tail", "rest", 1, out);
     limber_text_add(out, "done:\n");
-    begin(k, &s, nv, is_matrix(k) ? "m" : "n",
-          (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
+    emit_phis(k, &s, nv, is_matrix(k) ? "m" : "n",
+              (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
     if (is_matrix(k))
-        end_matrix(k, &s, nv, out);
+        emit_matrix_rows(k, &s, nv, out);
     limber_text_add(out, "  %%fresh = icmp ne i64 %%first, 0\n"
                          "  br i1 %%fresh, label %%set, label %%add\n");
-    store(k, &s, nv, false, out);
-    store(k, &s, nv, true, out);
+    emit_store(k, &s, nv, false, out);
+    emit_store(k, &s, nv, true, out);
     limber_text_add(out, "}\n");
     return !out->failed;
 }

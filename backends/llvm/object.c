@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A relocatable object of this architecture becomes executable memory: sections are laid out in one
- * mapping, the few relocations of self-contained code are applied, then the mapping loses its write
- * permission.  Every offset is checked; what is not understood is refused.
+ * Turns a relocatable object into executable memory: lays out its sections in one mapping, applies
+ * the few relocations of self-contained code, then removes write permission.  Every offset is
+ * checked, and what is not understood is refused.
  *
  *   source  ELF-64 object file format 1.5 */
 #include "backends/llvm/llvm.h"
@@ -33,12 +33,12 @@ struct layout {
     size_t total;
 };
 
-static bool bad(struct diag *d, const char *what)
+static bool fail_object(struct diag *d, const char *what)
 {
     return limber_fail(d, LIMBER_STATUS_IO, "object: %s", what);
 }
 
-static bool inside(const struct layout *l, uint64_t offset, uint64_t size)
+static bool is_inside(const struct layout *l, uint64_t offset, uint64_t size)
 {
     return offset <= l->size && size <= l->size - offset;
 }
@@ -49,10 +49,10 @@ static bool read_head(struct layout *l, struct diag *d)
     if (l->size < sizeof *l->head || memcmp(l->head->e_ident, ELFMAG, SELFMAG) ||
         l->head->e_ident[EI_CLASS] != ELFCLASS64 || l->head->e_type != ET_REL ||
         l->head->e_machine != MACHINE || l->head->e_shentsize != sizeof(Elf64_Shdr))
-        return bad(d, foreign);
+        return fail_object(d, foreign);
     if (l->head->e_shnum == 0 || l->head->e_shnum > SECTIONS || l->head->e_shoff % 8 ||
-        !inside(l, l->head->e_shoff, (uint64_t)l->head->e_shnum * sizeof(Elf64_Shdr)))
-        return bad(d, "section table out of bounds");
+        !is_inside(l, l->head->e_shoff, (uint64_t)l->head->e_shnum * sizeof(Elf64_Shdr)))
+        return fail_object(d, "section table out of bounds");
     l->section = (const Elf64_Shdr *)(const void *)(l->data + l->head->e_shoff);
     return true;
 }
@@ -64,26 +64,26 @@ static bool lay_out(struct layout *l, struct diag *d)
         uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
 
         l->at[i] = SIZE_MAX;
-        if (s->sh_type != SHT_NOBITS && !inside(l, s->sh_offset, s->sh_size))
-            return bad(d, "section out of bounds");
+        if (s->sh_type != SHT_NOBITS && !is_inside(l, s->sh_offset, s->sh_size))
+            return fail_object(d, "section out of bounds");
         if (!(s->sh_flags & SHF_ALLOC) || s->sh_size == 0)
             continue;
         if (s->sh_type == SHT_NOBITS)
-            return bad(d, "a kernel with memory of its own");
+            return fail_object(d, "a kernel with memory of its own");
         if ((align & (align - 1)) || align > 4096 || s->sh_size > MOST_BYTES)
-            return bad(d, "section of impossible size or alignment");
+            return fail_object(d, "section of impossible size or alignment");
         if (s->sh_flags & SHF_WRITE)
-            return bad(d, "a kernel with data of its own");
+            return fail_object(d, "a kernel with data of its own");
         l->total = (l->total + align - 1) & ~(align - 1);
         l->at[i] = l->total;
         l->total += s->sh_size;
         if (l->total > MOST_BYTES)
-            return bad(d, "sections of impossible size");
+            return fail_object(d, "sections of impossible size");
     }
-    return l->total > 0 || bad(d, "nothing to map");
+    return l->total > 0 || fail_object(d, "nothing to map");
 }
 
-/* The symbols of the object; NULL when the table is damaged. */
+/* Finds the symbol table; NULL if it is damaged. */
 static const Elf64_Sym *symbols(const struct layout *l, uint32_t index, size_t *count)
 {
     const Elf64_Shdr *s = l->section + (index < l->head->e_shnum ? index : 0);
@@ -106,13 +106,13 @@ static bool relocate_one(const struct layout *l, unsigned char *map, size_t sect
         return limber_fail(d, LIMBER_STATUS_IO, "object: relocation of kind %u", x.kind);
     if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= l->head->e_shnum ||
         l->at[sym->st_shndx] == SIZE_MAX)
-        return bad(d, "a reference to something outside");
+        return fail_object(d, "a reference to something outside");
     if (r->r_offset > s->sh_size || s->sh_size - r->r_offset < width)
-        return bad(d, "relocation out of bounds");
+        return fail_object(d, "relocation out of bounds");
     x.place = base + l->at[section] + r->r_offset;
     x.target = base + l->at[sym->st_shndx] + sym->st_value + (uint64_t)r->r_addend;
     return limber_relocation_apply(&x, map + l->at[section] + r->r_offset) ||
-           bad(d, "relocation out of range");
+           fail_object(d, "relocation out of range");
 }
 
 static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
@@ -124,27 +124,27 @@ static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
         size_t count;
 
         if (s->sh_type == SHT_REL)
-            return bad(d, "relocations without addends");
+            return fail_object(d, "relocations without addends");
         if (s->sh_type != SHT_RELA || s->sh_info >= l->head->e_shnum ||
             l->at[s->sh_info] == SIZE_MAX)
             continue;
         sym = symbols(l, s->sh_link, &count);
         if (!sym || s->sh_offset % 8)
-            return bad(d, "relocations without symbols");
+            return fail_object(d, "relocations without symbols");
         rela = (const Elf64_Rela *)(const void *)(l->data + s->sh_offset);
         for (size_t j = 0; j < s->sh_size / sizeof *rela; j++)
             if (ELF64_R_SYM(rela[j].r_info) >= count ||
                 !relocate_one(l, map, s->sh_info, &rela[j], &sym[ELF64_R_SYM(rela[j].r_info)], d))
-                return bad(d, "relocation of an unknown symbol");
+                return fail_object(d, "relocation of an unknown symbol");
     }
     return true;
 }
 
 /* ---- executable memory ----------------------------------------------------------------------- */
 
-static atomic_bool known, refused; /* by the system, to this process */
+static atomic_bool known, refused; /* whether this process may map executable memory */
 
-static bool execute(void *map, size_t size)
+static bool make_executable(void *map, size_t size)
 {
     if (mprotect(map, size, PROT_READ | PROT_EXEC) == 0)
         return true;
@@ -161,7 +161,7 @@ bool limber_object_may_run(struct diag *d)
     if (!atomic_load(&known)) {
         map = mmap(NULL, LEAST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (map != MAP_FAILED) {
-            execute(map, LEAST);
+            make_executable(map, LEAST);
             munmap(map, LEAST);
             atomic_store(&known, true);
         }
@@ -190,9 +190,10 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
         munmap(map, l.total);
         return false;
     }
-    /* instructions are fetched past what the data cache holds; no code on x86-64 */
+    /* AArch64's instruction cache is not coherent with the data cache; on x86-64 this emits no
+     * code */
     __builtin___clear_cache((char *)map, (char *)map + l.total);
-    if (!execute(map, l.total)) {
+    if (!make_executable(map, l.total)) {
         munmap(map, l.total);
         return limber_object_may_run(d) &&
                limber_fail(d, LIMBER_STATUS_NO_MEMORY, "object: no executable memory");
@@ -218,7 +219,7 @@ void *limber_object_symbol(const unsigned char *data, size_t size, const struct 
         if (!sym || l.section[i].sh_link >= l.head->e_shnum)
             continue;
         strings = &l.section[l.section[i].sh_link];
-        if (strings->sh_type != SHT_STRTAB) /* whose bytes are in the file */
+        if (strings->sh_type != SHT_STRTAB) /* a string table's bytes are in the file */
             continue;
         for (size_t j = 0; j < count; j++) {
             uint16_t in = sym[j].st_shndx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the files of a launch share: a part of C, and planes of a convolution's image. */
+ * What the files of a launch share: parts of C, and planes of a convolution's image. */
 #ifndef LIMBER_LLVM_PART_H
 #define LIMBER_LLVM_PART_H
 
@@ -21,14 +21,14 @@ static inline int64_t round_up(int64_t x, int64_t step)
     return ceil_div(x, step) * step;
 }
 
-/* The first line of cache that begins at `memory` or behind it. */
+/* Rounds an address up to a cache line. */
 static inline char *limber_aligned(char *memory)
 {
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
-/* Whether the call's workspace holds so many bytes, which padding and dilation may make more than
- * any memory has; then *to is their number. */
+/* True if the call's workspace holds `bytes`; then *to = bytes.  In double: padding and dilation
+ * may exceed any memory. */
 static inline bool limber_workspace_holds(const struct call *c, double bytes, int64_t *to)
 {
     bool holds = bytes <= (double)c->workspace_limit && bytes < 0x1p62;
@@ -37,8 +37,8 @@ static inline bool limber_workspace_holds(const struct call *c, double bytes, in
     return holds;
 }
 
-/* The next bytes of a launch's memory, in whole lines of cache. */
-static inline char *limber_take(char **memory, int64_t bytes)
+/* Takes the next bytes of a launch's memory, in whole cache lines. */
+static inline char *limber_take_memory(char **memory, int64_t bytes)
 {
     char *at = *memory;
 
@@ -51,117 +51,121 @@ static inline bool is_scaled(const struct side *s)
     return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
 }
 
-/* What is kept of an operand that is prepared (struct keeper): panels, which have more words than
- * one (parts.c), or one of these. */
+/* Variants of a prepared operand (struct keeper).  Panels have numbers from 0 (parts.c); the others
+ * are: */
 enum {
-    KEPT_strips = -1, /* unpacked.c: of B, */
-    KEPT_rows = -2, /* of A, gathered */
-    KEPT_windows = -3 /* bytes.c: filters */
+    KEPT_strips = -1, /* unpacked.c: strips of B */
+    KEPT_rows = -2, /* unpacked.c: gathered rows of A */
+    KEPT_windows = -3 /* bytes.c: packed filters */
 };
 
-/* The order in which k takes the elements of A: [channel / group][tap][channel % group], where the
- * last group may have zeros.  Of matrices there is one tap, and a group of one. */
+/* Order of A's elements along k: [channel / group][tap][channel % group]; the last group is padded
+ * with zeros.  A matrix has one tap and a group of one. */
 struct filters {
-    int64_t taps, k; /* k: with these zeros */
+    int64_t taps, k; /* k: padding included */
     int group;
-    bool turned; /* they lie otherwise */
+    bool turned; /* elements lie in another order and are transposed */
 };
 
-/* Everything one part of C needs, in one allocation. */
+/* All that one part of C needs, in one allocation. */
 struct part {
     const struct kernel *k;
     struct kernel_call call;
     struct planes planes;
-    bool copies; /* planes have elements of the image as they are */
+    bool copies; /* planes hold elements of the image unchanged */
     struct filters filters;
-    char *turned; /* where workers turn them; NULL: they lie in their order */
-    int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
-    int64_t scratch; /* bytes of a worker, or */
-    bool keeps; /* of a block: it keeps sums from one part of k to the next */
+    char *turned; /* each worker's buffer for transposed lines; NULL: none are transposed */
+    /* offset in a worker's scratch of a buffer for a block of C; 0: C is written directly */
+    int64_t stage;
+    int64_t scratch; /* bytes of scratch: for each worker or, if `keeps`, for each block */
+    bool keeps; /* scratch keeps a block's sums from one part of k to the next */
     char *scratches;
-    const struct finisher *finish; /* NULL, or what is done to each block of C */
+    const struct finisher *finish; /* epilogue of each block of C, or NULL */
 };
 
 /* ---- filters.c ------------------------------------------------------------------------------- */
 
-/* A's elements can be turned. */
-bool limber_can_turn(const struct call *c);
-/* planes: the image is packed as planes. */
-struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes);
-/* Of a worker. */
-int64_t limber_turned_bytes(const struct kernel_config *f, const struct filters *x);
-/* Where line `line` of filters begins, of `size` bytes an element. */
+/* True if A's elements can be transposed into the order above. */
+bool limber_can_transpose_filters(const struct call *c);
+/* Order of a call's filters. planes: the image is packed as planes. */
+struct filters limber_filter_order(const struct kernel_config *f, const struct call *c,
+                                   bool planes);
+/* Bytes of a worker's buffer for transposed lines. */
+int64_t limber_transposed_bytes(const struct kernel_config *f, const struct filters *x);
+/* Address of a filter's first element; `size` is bytes an element. */
 const char *limber_line_at(const struct view *v, int64_t line, int size);
-/* That line in the order of k.  `to` has 64 bytes more. */
-void limber_turn_line(const struct filters *x, const struct view *v, int64_t k, int size,
-                      int64_t line, char *to);
-/* A task that packs A, with its lines turned. */
-struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *memory);
+/* Transposes that filter into the order of k.  `to` has room for 64 more bytes. */
+void limber_transpose_filter(const struct filters *x, const struct view *v, int64_t k, int size,
+                             int64_t line, char *to);
+/* Transposes the lines of a task; returns the call that packs them. */
+struct kernel_call limber_transposed_call(const struct part *p, int64_t task, char *memory);
 
 /* ---- planes.c -------------------------------------------------------------------------------- */
 
-/* Is the image packed as planes?  Not where each window has its own scale, or chains of sums begin
- * anew. */
+/* True if the image is packed as planes.  It is not if each window has its own scale, or if k has
+ * several chains of sums. */
 bool limber_has_planes(const struct kernel_config *f, const struct call *c);
-/* Channels that lie side by side in planes, a word of them; 1: planes are of a channel each. */
+/* Channels in a word of a plane; 1: each channel has a plane of its own. */
 int limber_planes_group(const struct kernel_config *f, const struct call *c);
-/* Of the planes that n columns of the result see. */
+/* Bytes of the planes that n columns of the result see. */
 int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n);
-/* Where a panel of them is gathered, of a worker; k: of all products. */
+/* Bytes of a worker's panel, which is gathered from planes; k: of the whole product. */
 int64_t limber_planes_room(const struct kernel_config *f, int64_t k);
-/* Planes of what the columns of a part see, ready to be packed by the tasks of side 1; returns
- * where memory is free. */
+/* Sets up the planes that the columns of a part see; the tasks of side 1 pack them.  Returns the
+ * first free byte of memory. */
 char *limber_planes_begin(const struct kernel_config *f, struct part *p, int busy, char *memory);
-/* One of these tasks, where p->copies. */
+/* Runs one of these tasks, if p->copies. */
 void limber_planes_task(const struct part *p, int64_t task);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
-/* Workspace: the call's own, else the allocator's, else the process's. */
+/* Takes workspace: the call's own, else the allocator's, else the process's. */
 bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_memory *r,
                            struct diag *d);
-/* Uses the memory that was given to the launch or, where given->memory is NULL, takes its own. */
+/* Uses the launch's memory or, if given->memory is NULL, takes workspace. */
 bool limber_workspace_reach(const struct call *c, const struct launch_memory *given, size_t bytes,
                             struct launch_memory *r, struct diag *d);
 void limber_workspace_give(const struct call *c, const struct launch_memory *r);
-/* A kernel is loaded, or unloaded: without kernels the process keeps no workspace. */
+/* Count loaded kernels: without any, the process keeps no workspace. */
 void limber_workspace_begin(void);
 void limber_workspace_end(void);
 
 /* ---- parts.c --------------------------------------------------------------------------------- */
 
-/* Sides whose limbs outlive the call, all of their lines and of k. */
+/* State for all parts of a launch: prepared sides, with all their lines and all of k. */
 struct whole {
-    const struct call *planes; /* B's limbs are planes, of this call; NULL: panels */
+    const struct call *planes; /* call whose B is packed as planes; NULL: as panels */
     bool stages; /* blocks of C are computed in a buffer */
     struct filters filters;
-    struct kept *kept[2]; /* NULL: limbs are made part by part */
+    struct kept *kept[2]; /* prepared limbs; NULL: each part packs its own */
     struct packed side[2];
-    int64_t p; /* where a part begins along k */
-    bool last; /* it is the last one */
+    int64_t p; /* first element of this part along k */
+    bool last; /* this is the last part of k */
 };
 
-/* How a launch goes through C and k. */
+/* How a launch divides C and k. */
 struct extent {
-    int64_t m, n, k; /* rows and columns of a part of C; elements along k */
-    bool sums; /* for each part of C along k: scratch keeps the sums.  Else C has them, or k is
-                  whole */
+    int64_t m, n, k; /* elements of a part */
+    /* loop order: parts of C outside, parts of k inside, and scratch keeps the sums.  Otherwise C
+     * holds the sums, or k is not divided */
+    bool sums;
 };
 
 /* Bytes of a side's panels. */
 int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k);
-/* The call with its operands' views straightened. */
+/* Copies the call; its views have the fewest dimensions possible. */
 struct call limber_straightened(const struct call *c);
-/* Register tiles may be stored to C, or to the buffer of a block: chains end with k. */
+/* True if register tiles may be stored to C, or to a block's buffer: each element is one chain
+ * along k. */
 bool limber_stores(const struct kernel_config *f, const struct call *c);
-/* No limbs are kept yet. */
+/* Fills the structure; no side is prepared yet. */
 struct whole limber_whole_of(const struct kernel_config *f, const struct call *c);
-/* The first extent that fits the bound of the workspace, else the smallest. */
+/* The first extent that fits the workspace limit, else the smallest. */
 struct extent limber_extent_of(const struct kernel_config *f, const struct call *c,
                                const struct kernel_call *call, const struct whole *w);
 int64_t limber_extent_bytes(const struct kernel_config *f, const struct call *c,
                             const struct whole *w, const struct extent *x);
-/* All of C, part by part.  All memory is taken before anything is stored. */
+/* Computes all of C. Takes all memory before it stores anything. */
 bool limber_parts_run(struct kernel *k, struct call *c, struct kernel_call call,
                       const struct launch_memory *given, struct diag *d);
 

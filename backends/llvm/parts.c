@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A launch goes through C and k part by part: sides are packed, then blocks of C are computed. */
+ * Runs a launch part by part of C and k: packs both sides, then computes blocks of C. */
 #include "backends/llvm/part.h"
 #include "backends/llvm/stage.h"
 #include "ir/poison.h"
@@ -9,39 +9,41 @@
 
 enum {
     PART_BYTES = 128 << 20,
-    GROUP_BYTES = 8 << 20, /* of B's panels that blocks of all rows read before the next */
-    COLUMNS = 2, /* blocks that a part of C is wide at least */
-    CUT = 512, /* elements along k that a task packs of its lines at least */
-    EXACT_PART = 1024, /* elements along k that the long accumulator takes at once, at least */
-    SHORT_PART = 64, /* of integers, what bytes are packed by */
-    LONG_PART = 1 << 14 /* parts of k are no shorter where more of C may go in parts instead */
+    /* bytes of B's panels that blocks of all rows read before the next group */
+    GROUP_BYTES = 8 << 20,
+    COLUMNS = 2, /* fewest blocks of columns in a part of C */
+    CUT = 512, /* fewest elements along k that a task packs */
+    EXACT_PART = 1024, /* fewest elements along k of a part for the long accumulator */
+    SHORT_PART = 64, /* fewest for integers: packing works on 64 bytes along k */
+    LONG_PART = 1 << 14 /* parts of k get no shorter while C can be divided instead */
 };
 
-static int busy_of(const struct call *c)
+static int busy_workers(const struct call *c)
 {
     return limber_runner_busy(c->runner);
 }
 
-/* Bytes of a limb of a panel, apart by an odd number of cache lines: the limbs of a panel are
- * written in turn and must not fall on the same sets. */
+/* Bytes of one limb of a panel: an odd number of cache lines, since the limbs of a panel are
+ * written in turn and must not share cache sets. */
 static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
 {
     int64_t step = c->matrix ? 16 * c->group : c->group;
     int bytes = limber_sums_pairs(c) ? KERNEL_PAIRS : c->bytes;
     int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * bytes, 64);
 
-    if (c->unit == UNIT_exact) /* and each line's lowest and highest exponent, and its norm */
+    if (c->unit == UNIT_exact) /* each line's exponent range and norm */
         lines += 4;
     return (lines | 1) * 64;
 }
 
-/* Chains along k; without products there is one of nothing, whose sums are zero. */
-static int64_t chunks_of(const struct kernel_config *c, int64_t k)
+/* Number of chains along k. k = 0 has one empty chain, whose sums are zero. */
+static int64_t chain_count(const struct kernel_config *c, int64_t k)
 {
     return k ? ceil_div(k, c->chunk) : 1;
 }
 
-/* Lines with sums: strips are summed whole, and the last one may end beyond the last panel. */
+/* Lines that have sums.  Whole strips are summed, and the last one may end beyond the last
+ * panel. */
 static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels)
 {
     int64_t lines = c->side[side].lines;
@@ -66,18 +68,18 @@ int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines
 
     return limbs * panels * limb_bytes(c, side, k) + 128 +
            round_up(limbs * panels * ceil_div(k, c->kc), 64) +
-           (c->offsets ? limbs * chunks_of(c, k) * sum_lines(c, side, panels) * 4 : 0) +
+           (c->offsets ? limbs * chain_count(c, k) * sum_lines(c, side, panels) * 4 : 0) +
            range_bytes(c, side, panels) + norm_bytes(c, side, panels);
 }
 
-/* The bytes of scratch that a worker needs for a block of so many rows. */
+/* Bytes of a worker's scratch for a block of `rows` rows. */
 static int64_t scratch_bytes(const struct kernel_config *c, int64_t rows)
 {
     int64_t block = rows * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
 
     if (c->unit == UNIT_exact)
         return KERNEL_EXACT_BLOCK * KERNEL_EXACT_BLOCK * KERNEL_EXACT_PAIR;
-    /* a strip may read past the last column */
+    /* a strip may read beyond the last column */
     return (c->reconstruct == RECONSTRUCT_sum ? 0 : kernel_tile_bytes(c, rows, wide)) +
            block * (c->small ? 1 : c->accumulators) *
                (c->reconstruct == RECONSTRUCT_sum ? wide :
@@ -94,7 +96,7 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     o->panels = ceil_div(o->lines, c->side[side].lines);
     o->limb_bytes = limb_bytes(c, side, k);
     o->panel_bytes = limbs * o->limb_bytes;
-    o->chunks = chunks_of(c, k);
+    o->chunks = chain_count(c, k);
     o->blocks = ceil_div(k, c->kc);
     o->sum_lines = sum_lines(c, side, o->panels);
     o->data = memory;
@@ -117,9 +119,9 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     return limber_aligned(memory);
 }
 
-/* ---- what packing adds to -------------------------------------------------------------------- */
+/* ---- what packing accumulates ---------------------------------------------------------------- */
 
-/* begins: norms, too, which sum all parts of k. */
+/* Clears flags and sums. begins: norms, too, which span all parts of k. */
 static void clear_side(const struct kernel_config *c, const struct packed *o, int side, bool begins)
 {
     int64_t limbs = c->side[side].limbs;
@@ -133,8 +135,9 @@ static void clear_side(const struct kernel_config *c, const struct packed *o, in
         memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
 }
 
-/* Blocks of k in which a panel of elements that are packed as they are shows none is zero. */
-static void show(const struct kernel_config *c, const struct packed *o, int side, int64_t k)
+/* Marks which blocks of k of each panel may be nonzero, where packing copies elements unchanged and
+ * does not look. */
+static void mark_blocks(const struct kernel_config *c, const struct packed *o, int side, int64_t k)
 {
     const struct tile_subset *x = o->view.tile_subset;
     int64_t lines = c->side[side].lines;
@@ -155,9 +158,9 @@ static void show(const struct kernel_config *c, const struct packed *o, int side
         }
 }
 
-/* Tasks of both sides evenly mixed: a worker's share of the tasks has its share of both, so that
+/* Interleaves the tasks of both sides evenly: each worker packs its share of either side, so that
  * neither side's limbs end up in the memory of a few workers. */
-static int64_t mixed(const int64_t tasks[2], int64_t task)
+static int64_t mix_tasks(const int64_t tasks[2], int64_t task)
 {
     int64_t all = tasks[0] + tasks[1], of_a = task * tasks[0] / all;
 
@@ -171,7 +174,7 @@ static void run_pack(void *arg, int64_t task, int worker)
     struct part *p = arg;
     struct kernel_call call;
 
-    task = mixed(p->call.tasks, task);
+    task = mix_tasks(p->call.tasks, task);
     if (p->copies && task >= p->call.tasks[0]) {
         limber_planes_task(p, task - p->call.tasks[0]);
         return;
@@ -180,12 +183,12 @@ static void run_pack(void *arg, int64_t task, int worker)
         p->k->pack(&p->call, task);
         return;
     }
-    call = limber_turned_call(
-        p, task, p->turned + worker * limber_turned_bytes(p->call.config, &p->filters));
+    call = limber_transposed_call(
+        p, task, p->turned + worker * limber_transposed_bytes(p->call.config, &p->filters));
     p->k->pack(&call, task);
 }
 
-/* A block whose rows are not dense in C. */
+/* Computes a block in a buffer and copies it to C, whose rows are not dense. */
 static void run_staged(struct part *p, int64_t task, char *scratch)
 {
     const struct kernel_config *f = p->call.config;
@@ -220,14 +223,14 @@ static void finish_block(const struct part *p, int64_t task)
                      smaller(c->n - j, c->nb));
 }
 
-/* Blocks go down all rows of so many columns that their panels of B stay in the last level of
- * cache: each comes from memory once, and a row's panels of A once for each group of columns. */
-static int64_t in_groups(const struct kernel_call *c, int64_t task)
+/* Reorders blocks into groups of columns, each going down all rows.  A group's panels of B stay in
+ * the last-level cache: each panel of B is read from memory once, a panel of A once a group. */
+static int64_t group_block(const struct kernel_call *c, int64_t task)
 {
     int64_t rows = ceil_div(c->m, c->mb), group, first, of;
     int64_t bytes = ceil_div(c->nb, c->config->nr) * c->op[1].panel_bytes;
 
-    /* a block reads few bytes for what it computes of many limbs; of an image it gathers a part */
+    /* many limbs make a block compute-bound; planes are gathered anew for each block */
     if (!c->stores || c->op[1].planes)
         return task;
     group = bytes < GROUP_BYTES ? GROUP_BYTES / bytes : 1;
@@ -242,9 +245,9 @@ static void run_block(void *arg, int64_t task, int worker)
     struct part *p = arg;
     char *scratch = p->scratches + (p->keeps ? task : worker) * p->scratch;
 
-    task = in_groups(&p->call, task);
+    task = group_block(&p->call, task);
     if (p->call.k > 0 && !(p->keeps && (p->call.adds || p->call.row)))
-        limber_poison(scratch, (size_t)p->scratch); /* without k it is made zero, once */
+        limber_poison(scratch, (size_t)p->scratch); /* with k = 0 the scratch was zeroed once */
     if (p->stage && !p->call.more)
         run_staged(p, task, scratch);
     else
@@ -253,23 +256,24 @@ static void run_block(void *arg, int64_t task, int worker)
         finish_block(p, task);
 }
 
-/* Elements along k that a task packs of its lines at least.  What it notes of their limbs is of its
- * own blocks of k, and its sums are of its own chains; norms are of all of k. */
+/* Fewest elements along k that a task packs.  A task owns the flags of whole blocks of k and the
+ * sums of whole chains; norms need all of k. */
 static int64_t least_depth(const struct kernel_config *f, int64_t k)
 {
     int64_t own = f->offsets ? f->chunk : f->kc;
 
     if (f->unit == UNIT_exact || f->unit == UNIT_model || f->norms || k == 0)
         return k ? k : 1;
-    while (own % 64) /* what bytes are packed by */
+    while (own % 64) /* packing works on 64 bytes along k */
         own *= 2;
     return smaller(round_up(CUT, own), k);
 }
 
-/* Tasks that pack: panels side by side are read together where that is how memory holds them, and
- * many of them.  Tasks of so many lines are cut along k where they keep the workers busy no other
- * way. */
-static int64_t share(const struct kernel_config *f, struct kernel_call *call, int side, int busy)
+/* Divides packing into tasks and returns their number.  Panels whose lines are contiguous across
+ * are packed several at once.  Tasks are divided along k only if there are too few panels for the
+ * workers. */
+static int64_t divide_packing(const struct kernel_config *f, struct kernel_call *call, int side,
+                              int busy)
 {
     int64_t lines = f->side[side].lines, panels = call->op[side].panels, step = 1;
     int64_t least = least_depth(f, call->k), cuts = busy > 1 ? ceil_div(call->k, least) : 1, wanted;
@@ -300,18 +304,18 @@ struct call limber_straightened(const struct call *c)
     return s;
 }
 
-/* The work of the busiest worker on an m x n part, in blocks of so many rows and columns.  A block
- * costs some panels more than its size, for the panels of both sides that it fetches. */
-static int64_t longest(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
-                       int64_t columns, int busy)
+/* Work of the busiest worker on an m x n part, in elements.  A block counts as some panels larger
+ * than it is, for the panels of A and B that it fetches. */
+static int64_t busiest_work(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
+                            int64_t columns, int busy)
 {
     int64_t blocks = ceil_div(m, rows) * ceil_div(n, columns);
 
     return ceil_div(blocks, busy) * (rows + 2 * f->mr) * (smaller(columns, n) + f->nr);
 }
 
-/* Rows and columns of a block: as even as whole panels allow, and such that the workers end
- * together, as soon as they can. */
+/* Sets rows and columns of a block: whole panels, as even as possible, such that the busiest worker
+ * ends soonest. */
 static void set_block(const struct kernel_config *f, struct kernel_call *call, int64_t m, int64_t n,
                       int busy)
 {
@@ -322,10 +326,10 @@ static void set_block(const struct kernel_config *f, struct kernel_call *call, i
     call->nb = f->nb;
     if (busy == 1)
         return;
-    best = longest(f, m, n, even, f->nb, busy);
+    best = busiest_work(f, m, n, even, f->nb, busy);
     for (int64_t nb = f->nb; nb >= least && nb % least == 0; nb /= 2)
         for (int64_t mb = even; mb > 0; mb -= f->mr) {
-            int64_t way = longest(f, m, n, mb, nb, busy);
+            int64_t way = busiest_work(f, m, n, mb, nb, busy);
 
             if (way < best) {
                 best = way;
@@ -341,26 +345,26 @@ bool limber_stores(const struct kernel_config *f, const struct call *c)
            !c->b.tile_subset && (f->unit != UNIT_i8 || c->k <= f->chunk);
 }
 
-/* Is C's part computed in a buffer?  Where its rows are not dense. */
-static bool stages(const struct call *c)
+/* True if C's rows are not dense, so that a part of C is computed in a buffer. */
+static bool is_staged(const struct call *c)
 {
     return (c->c.col != 1 || c->c.inner < c->n || c->c.wide) && !c->c.rows && !c->c.cols;
 }
 
-/* ---- limbs that are kept --------------------------------------------------------------------- */
+/* ---- prepared limbs -------------------------------------------------------------------------- */
 
 struct whole limber_whole_of(const struct kernel_config *f, const struct call *c)
 {
     const bool planes = limber_has_planes(f, c);
 
     return (struct whole){ .planes = planes ? c : NULL,
-                           .stages = stages(c),
-                           .filters = limber_filters(f, c, planes) };
+                           .stages = is_staged(c),
+                           .filters = limber_filter_order(f, c, planes) };
 }
 
-/* Packs a side unless an earlier call has. */
-static void keep_side(struct kernel *k, const struct call *c, const struct kernel_call *call,
-                      int side, struct whole *w)
+/* Packs a prepared side, unless an earlier call has. */
+static void prepare_side(struct kernel *k, const struct call *c, const struct kernel_call *call,
+                         int side, struct whole *w)
 {
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k, .call = *call, .filters = w->filters };
@@ -371,10 +375,10 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
 
     o->line0 = 0;
     o->lines = side ? c->n : c->m;
-    /* sums that registers begin with are others than those taken away at the end */
+    /* the variant tells sums that registers begin with from sums subtracted at the end */
     if (side == 0 && w->filters.turned) {
         variant += 2 * (int)w->filters.taps;
-        p.turned = malloc((size_t)(c->runner->workers * limber_turned_bytes(f, &w->filters)));
+        p.turned = malloc((size_t)(c->runner->workers * limber_transposed_bytes(f, &w->filters)));
     }
     kept = side || !w->filters.turned || p.turned ?
                keep->alloc(keep->self, variant,
@@ -387,8 +391,9 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     set_side(f, o, side, call->k, kept->memory);
     if (!kept->packed) {
         clear_side(f, o, side, true);
-        show(f, o, side, call->k);
-        c->runner->run(c->runner->self, share(f, &p.call, side, busy_of(c)), run_pack, &p);
+        mark_blocks(f, o, side, call->k);
+        c->runner->run(c->runner->self, divide_packing(f, &p.call, side, busy_workers(c)), run_pack,
+                       &p);
         keep->packed(keep->self, kept);
     }
     free(p.turned);
@@ -396,9 +401,10 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     w->side[side] = *o;
 }
 
-/* cut: k goes in parts, of which sums of offsets know nothing. */
-static void keep_sides(struct kernel *k, const struct call *c, const struct kernel_call *call,
-                       bool cut, struct whole *w)
+/* Packs both prepared sides. cut: k is divided; then sums of offsets, which span all of k, cannot
+ * be used. */
+static void prepare_sides(struct kernel *k, const struct call *c, const struct kernel_call *call,
+                          bool cut, struct whole *w)
 {
     const struct kernel_config *f = &k->config;
 
@@ -407,19 +413,19 @@ static void keep_sides(struct kernel *k, const struct call *c, const struct kern
     for (int side = 0; side < 2; side++)
         if (c->keep[side] && !call->op[side].view.tile_subset &&
             (limber_view_strided(&call->op[side].view) || (side == 0 && w->filters.turned)))
-            keep_side(k, c, call, side, w);
+            prepare_side(k, c, call, side, w);
 }
 
-static void give_sides(const struct call *c, const struct whole *w)
+static void release_sides(const struct call *c, const struct whole *w)
 {
     for (int side = 0; side < 2; side++)
         if (w->kept[side])
             c->keep[side]->free(c->keep[side]->self, w->kept[side]);
 }
 
-/* The lines of a part; both begin where panels do. */
-static void part_of(const struct kernel_config *f, struct packed *o, const struct whole *w,
-                    int side)
+/* Points a part to its lines in the prepared side; both begin at panels. */
+static void point_to_prepared(const struct kernel_config *f, struct packed *o,
+                              const struct whole *w, int side)
 {
     const struct packed *all = &w->side[side];
     int64_t lines = f->side[side].lines, panel = o->line0 / lines;
@@ -438,13 +444,13 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Rows of the blocks of a part of so many rows, at most. */
+/* Most rows of a block in a part of m rows. */
 static int64_t block_rows(const struct kernel_config *f, int64_t m)
 {
     return smaller(f->mb, round_up(m, f->mr));
 }
 
-/* Scratch of a worker, for blocks of so many rows. */
+/* Bytes of a worker's scratch for blocks of `rows` rows. */
 static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w, int64_t rows)
 {
     return round_up(scratch_bytes(f, rows), 64) +
@@ -452,7 +458,7 @@ static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w
            (w->stages ? round_up(rows * f->nb * f->c.size, 64) : 0);
 }
 
-/* Limbs of so many rows and columns. */
+/* Bytes of the limbs of m rows and n columns. */
 static int64_t sides_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                            int64_t n, int64_t k)
 {
@@ -462,16 +468,16 @@ static int64_t sides_bytes(const struct kernel_config *f, const struct whole *w,
            256;
 }
 
-/* Memory of one part of C's rows and the widest part of its columns. */
+/* Bytes of a part of m rows and n columns. */
 static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                           int64_t n, int64_t k, int workers)
 {
-    return sides_bytes(f, w, m, n, k) +
-           workers * (worker_bytes(f, w, block_rows(f, m)) + limber_turned_bytes(f, &w->filters));
+    return sides_bytes(f, w, m, n, k) + workers * (worker_bytes(f, w, block_rows(f, m)) +
+                                                   limber_transposed_bytes(f, &w->filters));
 }
 
-/* Makes a side's limbs ready to be packed, or has them; returns where memory is free.  Panels have
- * room for `depth` elements along k, so that what is kept for later parts stays where it is. */
+/* Sets up a side's memory for packing, or points it to the prepared limbs.  Returns the first free
+ * byte.  Panels have room for `depth` elements along k, so that all parts of k have one layout. */
 static char *begin_side(struct part *p, const struct whole *w, int side, int64_t depth, int busy,
                         char *memory)
 {
@@ -484,19 +490,19 @@ static char *begin_side(struct part *p, const struct whole *w, int side, int64_t
     if (side && w->planes)
         return limber_planes_begin(f, p, busy, memory);
     if (w->kept[side]) {
-        part_of(f, o, w, side);
+        point_to_prepared(f, o, w, side);
         return memory;
     }
     end = set_side(f, o, side, depth, memory);
     if (begins)
         limber_poison(memory, (size_t)(end - memory));
     clear_side(f, o, side, begins);
-    show(f, o, side, p->call.k);
-    share(f, &p->call, side, busy);
+    mark_blocks(f, o, side, p->call.k);
+    divide_packing(f, &p->call, side, busy);
     return end;
 }
 
-/* Columns [j, j + width) of a part whose rows are packed. */
+/* Computes columns [j, j + width) of a part whose rows are packed. */
 static void run_columns(struct part *p, struct call *c, const struct whole *w, int64_t j,
                         int64_t width, char *memory)
 {
@@ -507,7 +513,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     call->j0 = j;
     call->op[1].line0 = j;
     call->op[1].lines = width;
-    p->scratches = begin_side(p, w, 1, call->k, busy_of(c), memory);
+    p->scratches = begin_side(p, w, 1, call->k, busy_workers(c), memory);
     if (call->k == 0)
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
     tasks = call->tasks[0] + call->tasks[1];
@@ -520,7 +526,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     call->overflow = 0;
 }
 
-/* The part of C of rows [i, i + height), for at most `width` columns at a time. */
+/* Sets up the part of C of rows [i, i + height), for at most `width` columns at a time. */
 static struct part begin_rows(struct kernel *k, const struct call *c,
                               const struct kernel_call *call, const struct whole *w, int64_t i,
                               int64_t height, int64_t width)
@@ -536,32 +542,32 @@ static struct part begin_rows(struct kernel *k, const struct call *c,
     p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f, w->filters.k) : 0) : 0;
     p.call.m = height;
     p.call.i0 = i;
-    set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));
+    set_block(f, &p.call, height, smaller(width, c->n), busy_workers(c));
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     return p;
 }
 
-/* Rows [i, i + height), `width` columns at a time. */
+/* Computes rows [i, i + height), `width` columns at a time. */
 static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
                      const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
 {
     const struct kernel_config *f = &k->config;
     struct part p = begin_rows(k, c, &call, w, i, height, width);
 
-    memory = begin_side(&p, w, 0, call.k, busy_of(c), memory);
+    memory = begin_side(&p, w, 0, call.k, busy_workers(c), memory);
     if (w->filters.turned && !w->kept[0]) {
         p.turned = memory;
-        memory += c->runner->workers * limber_turned_bytes(f, &w->filters);
+        memory += c->runner->workers * limber_transposed_bytes(f, &w->filters);
     }
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
 }
 
-/* Elements along k whose packed panels stay in the last level of cache and fit the workspace at
- * least for one block of C, where C can hold the sum so far; else all. */
-static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call *call,
-                         const struct whole *w, int workers, int64_t limit)
+/* Elements along k of a part: its packed panels stay in the last-level cache, and fit the workspace
+ * for at least one block of C. All of k if C cannot hold partial sums. */
+static int64_t part_depth(const struct kernel_config *f, const struct kernel_call *call,
+                          const struct whole *w, int workers, int64_t limit)
 {
     int64_t bytes = (call->m + call->n) * f->bytes, kc = f->kc, part;
     int64_t rows = smaller(call->m, f->mb), columns = smaller(call->n, f->nb);
@@ -576,23 +582,23 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
     return part;
 }
 
-/* The most elements along k, counted as they are packed, that a part takes. */
-static int64_t longest_part(const struct kernel_config *f, const struct call *c,
-                            const struct kernel_call *call, const struct whole *w)
+/* Most elements of a part along k, padding of words included. */
+static int64_t largest_part_depth(const struct kernel_config *f, const struct call *c,
+                                  const struct kernel_call *call, const struct whole *w)
 {
     return w->filters.k > call->k ? w->filters.k :
-                                    smaller(call->k, part_of_k(f, call, w, c->runner->workers,
-                                                               (int64_t)c->workspace_limit));
+                                    smaller(call->k, part_depth(f, call, w, c->runner->workers,
+                                                                (int64_t)c->workspace_limit));
 }
 
-static const void *along(const struct view *v, int64_t p, int size)
+static const void *data_at_k(const struct view *v, int64_t p, int size)
 {
     return limber_view_strided(v) ? (const char *)v->data + p * v->p * size : v->data;
 }
 
-/* Sums that C cannot hold may be kept in scratch from one part of k to the next. */
-static bool may_keep(const struct kernel_config *f, const struct kernel_call *call,
-                     const struct whole *w)
+/* True if scratch may keep, from one part of k to the next, the sums that C cannot hold. */
+static bool can_keep_sums(const struct kernel_config *f, const struct kernel_call *call,
+                          const struct whole *w)
 {
     const struct view *a = &call->op[0].view, *b = &call->op[1].view;
     bool plain = limber_view_strided(a) && limber_view_strided(b) && !a->tile_subset &&
@@ -602,17 +608,17 @@ static bool may_keep(const struct kernel_config *f, const struct kernel_call *ca
            !(f->offsets && (w->kept[0] || w->kept[1]));
 }
 
-/* Parts of k are multiples of this.  Sums of floats have an order; what is kept is packed in whole
- * blocks. */
-static int64_t least_part(const struct kernel_config *f, const struct whole *w)
+/* Parts of k are multiples of this.  The order of float sums depends on whole blocks of k, and
+ * prepared sides are packed in them. */
+static int64_t least_part_depth(const struct kernel_config *f, const struct whole *w)
 {
     return f->unit == UNIT_exact                                         ? EXACT_PART :
            f->reconstruct == RECONSTRUCT_sum || w->kept[0] || w->kept[1] ? f->kc :
                                                                            SHORT_PART;
 }
 
-/* Blocks of a part of C, whose rows and columns are call's. */
-static int64_t blocks_of(const struct kernel_call *call, int64_t m, int64_t n)
+/* Number of blocks in an m x n part of C. */
+static int64_t block_count(const struct kernel_call *call, int64_t m, int64_t n)
 {
     return ceil_div(m, call->mb) * ceil_div(n, call->nb);
 }
@@ -625,49 +631,50 @@ int64_t limber_extent_bytes(const struct kernel_config *f, const struct call *c,
 
     if (!x->sums)
         return part_bytes(f, w, x->m, x->n, x->k, c->runner->workers);
-    set_block(f, &block, m, n, busy_of(c));
+    set_block(f, &block, m, n, busy_workers(c));
     return sides_bytes(f, w, x->m, x->n, x->k) +
-           blocks_of(&block, m, n) * worker_bytes(f, w, block_rows(f, m));
+           block_count(&block, m, n) * worker_bytes(f, w, block_rows(f, m));
 }
 
-static int64_t halved(int64_t x, int64_t step)
+static int64_t halve(int64_t x, int64_t step)
 {
     return round_up(ceil_div(x, 2), step);
 }
 
-/* The next smaller extent, in an order that no limit changes: few columns first, since rows once
- * packed serve all of them, but enough for a block for each worker; then fewer rows; then parts of
- * k for some blocks, and for one.  False: there is none. */
-static bool shrink(const struct kernel_config *f, const struct call *c,
-                   const struct kernel_call *call, const struct whole *w, struct extent *x)
+/* Shrinks the extent one step, in an order that does not depend on the limit.  First fewer columns,
+ * since packed rows serve all of them, but a block for each worker; then fewer rows; then parts of
+ * k for some blocks, and for one.  False if it is the smallest. */
+static bool shrink_extent(const struct kernel_config *f, const struct call *c,
+                          const struct kernel_call *call, const struct whole *w, struct extent *x)
 {
-    int64_t columns = ceil_div(busy_of(c), ceil_div(x->m, f->mb)), least = least_part(f, w);
+    int64_t columns = ceil_div(busy_workers(c), ceil_div(x->m, f->mb)),
+            least = least_part_depth(f, w);
 
     columns = columns > COLUMNS ? columns : COLUMNS;
     if (!x->sums) {
         if (x->n > columns * f->nb && !w->kept[1])
-            x->n = halved(x->n, f->nb);
+            x->n = halve(x->n, f->nb);
         else if (x->m > f->mb && !w->kept[0])
-            x->m = halved(x->m, f->mb);
+            x->m = halve(x->m, f->mb);
         else if (x->n > f->nb && !w->kept[1])
-            x->n = halved(x->n, f->nb);
-        else if (x->k > least && may_keep(f, call, w))
+            x->n = halve(x->n, f->nb);
+        else if (x->k > least && can_keep_sums(f, call, w))
             *x = (struct extent){ smaller(c->m, COLUMNS * f->mb), smaller(c->n, columns * f->nb),
-                                  halved(x->k, least), true };
+                                  halve(x->k, least), true };
         else
             return false;
         return true;
     }
     if (x->k > LONG_PART && x->k > least)
-        x->k = halved(x->k, least);
+        x->k = halve(x->k, least);
     else if (x->n > f->nb)
-        x->n = halved(x->n, f->nb);
+        x->n = halve(x->n, f->nb);
     else if (x->m > f->mb)
-        x->m = halved(x->m, f->mb);
+        x->m = halve(x->m, f->mb);
     else if (x->k > least)
-        x->k = halved(x->k, least);
+        x->k = halve(x->k, least);
     else if (x->m > f->mr)
-        x->m = halved(x->m, f->mr);
+        x->m = halve(x->m, f->mr);
     else
         return false;
     return true;
@@ -679,15 +686,16 @@ struct extent limber_extent_of(const struct kernel_config *f, const struct call 
     const int64_t limit = (int64_t)c->workspace_limit;
     struct extent x = { .m = c->m,
                         .n = c->n,
-                        .k = smaller(w->filters.k, longest_part(f, c, call, w)) };
+                        .k = smaller(w->filters.k, largest_part_depth(f, c, call, w)) };
 
-    while (limber_extent_bytes(f, c, w, &x) > limit && shrink(f, c, call, w, &x))
+    while (limber_extent_bytes(f, c, w, &x) > limit && shrink_extent(f, c, call, w, &x))
         ;
     x.m = round_up(ceil_div(c->m, ceil_div(c->m, x.m)), f->mr);
     return x;
 }
 
-/* A part of C, one part of k after the other; rows that share an accumulator of floats in turn. */
+/* Computes one part of C over all parts of k.  Rows of the product table that share a float
+ * accumulator run one after another. */
 static void run_sums(struct kernel *k, struct call *c, const struct kernel_call *call,
                      struct whole *w, const struct extent *x, int64_t i, int64_t j, char *memory)
 {
@@ -696,7 +704,7 @@ static void run_sums(struct kernel *k, struct call *c, const struct kernel_call 
     struct part p = begin_rows(k, c, call, w, i, smaller(c->m, x->m), x->n);
     struct kernel_call *here = &p.call;
 
-    p.keeps = true; /* the last parts of C have the blocks of others, or fewer */
+    p.keeps = true; /* the last parts of C have at most as many blocks */
     p.finish = c->finish;
     here->m = here->op[0].lines = smaller(c->m - i, x->m);
     here->n = smaller(c->n - j, x->n);
@@ -710,13 +718,13 @@ static void run_sums(struct kernel *k, struct call *c, const struct kernel_call 
             here->k = smaller(c->k, end) - w->p;
             here->adds = w->p > 0;
             here->more = end < c->k || (in_turn && here->row + 1 < f->rows);
-            here->op[0].view.data = along(&call->whole[0], w->p, f->side[0].f.size);
-            here->op[1].view.data = along(&call->whole[1], w->p, f->side[1].f.size);
-            p.scratches = begin_side(&p, w, 0, x->k, busy_of(c), memory);
-            p.scratches = begin_side(&p, w, 1, x->k, busy_of(c), p.scratches);
+            here->op[0].view.data = data_at_k(&call->whole[0], w->p, f->side[0].f.size);
+            here->op[1].view.data = data_at_k(&call->whole[1], w->p, f->side[1].f.size);
+            p.scratches = begin_side(&p, w, 0, x->k, busy_workers(c), memory);
+            p.scratches = begin_side(&p, w, 1, x->k, busy_workers(c), p.scratches);
             if (here->tasks[0] + here->tasks[1] > 0)
                 c->runner->run(c->runner->self, here->tasks[0] + here->tasks[1], run_pack, &p);
-            c->runner->run(c->runner->self, blocks_of(here, here->m, here->n), run_block, &p);
+            c->runner->run(c->runner->self, block_count(here, here->m, here->n), run_block, &p);
         }
     c->overflow += here->overflow;
 }
@@ -737,13 +745,14 @@ bool limber_parts_run(struct kernel *k, struct call *c, struct kernel_call call,
     call.view_k = c->k;
     call.whole[0] = call.op[0].view;
     call.whole[1] = call.op[1].view;
-    x.k = longest_part(f, c, &call, &w);
+    x.k = largest_part_depth(f, c, &call, &w);
     call.k = all;
-    keep_sides(k, c, &call, x.k < all, &w);
+    prepare_sides(k, c, &call, x.k < all, &w);
     call.k = c->k;
     x = limber_extent_of(f, c, &call, &w);
     if ((w.kept[0] || w.kept[1]) && limber_extent_bytes(f, c, &w, &x) > most) {
-        give_sides(c, &w); /* they have whole blocks of k: parts that fit are shorter */
+        /* prepared sides need whole blocks of k: parts without them can be shorter */
+        release_sides(c, &w);
         w = limber_whole_of(f, c);
         x = limber_extent_of(f, c, &call, &w);
     }
@@ -759,14 +768,14 @@ bool limber_parts_run(struct kernel *k, struct call *c, struct kernel_call call,
         call.adds = p > 0;
         w.p = p;
         w.last = p + step >= all;
-        call.op[0].view.data = along(&call.whole[0], p, f->side[0].f.size);
-        call.op[1].view.data = along(&call.whole[1], p, f->side[1].f.size);
+        call.op[0].view.data = data_at_k(&call.whole[0], p, f->side[0].f.size);
+        call.op[1].view.data = data_at_k(&call.whole[1], p, f->side[1].f.size);
         for (int64_t i = 0; i < c->m; i += x.m)
             run_rows(k, c, call, &w, i, smaller(c->m - i, x.m), x.n, memory);
     }
     if (ok && !given->memory)
         limber_workspace_give(c, &taken);
-    give_sides(c, &w);
+    release_sides(c, &w);
     c->finished = ok && c->finish;
     return ok;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients of filters of images whose few channels lie side by side, as those of three colours do.
- * Code for such channels would fill a part of each vector.  So a copy of the image has channels
- * apart, the gradient is that of planes, and it moves from a buffer to where it belongs. */
+ * Filter gradients for NHWC images with few channels, such as RGB. Code for these would fill only a
+ * part of each vector.  So the image is copied to NCHW, the gradient is computed from planes, and
+ * then stored from a buffer to C. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/unpacked.h"
 
 #include <string.h>
 
-enum { CHANNELS = 8, PIXELS = 1024 }; /* at most; of a task */
+enum { CHANNELS = 8, PIXELS = 1024 }; /* most channels; pixels of a task */
 
-bool limber_planar(const struct call *c, struct planar *x)
+bool limber_planar_init(const struct call *c, struct planar *x)
 {
     const struct patch *w = c->b.patch;
     const struct output_view *v = &c->c;
@@ -67,7 +67,7 @@ static void fill_rows(void *arg, int64_t task, int worker)
                              (from->origin + image * from->image + y * from->row + c) * x->size;
             char *to = x->image + ((image * x->channels + c) * x->pixels + y * from->w) * x->size;
 
-            if (x->size == 4 && from->col == 3) /* of constant length and step */
+            if (x->size == 4 && from->col == 3) /* constant step and length */
                 join_steps(to, at, 3, from->w, 4);
             else if (x->size == 4)
                 join_steps(to, at, from->col, from->w, 4);

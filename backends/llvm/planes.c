@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Planes of a convolution's image: when there are any, how large they are, and who packs what.
- * kernel/planes.c packs them, and gathers panels from them. */
+ * Planes of a convolution's image: whether they are used, their size, and the tasks that pack them.
+ * kernel/planes.c packs them and gathers panels from them. */
 #include "backends/llvm/part.h"
 
 #include "ir/poison.h"
 
 #include <string.h>
 
-enum { STRIP = 64 }; /* columns that panels have at most where those of the plan are narrower */
+enum { STRIP = 64 }; /* most columns of a panel if the plan's nr is smaller */
 
-/* One direction of a window: its elements see the pixels of so many phases, one after another, and
- * `reach` pixels of a phase beyond the first.  One that runs backwards is turned round. */
+/* One dimension of a window.  With strides, pixels fall into `phases` interleaved sets; a window
+ * sees consecutive pixels of each, up to `reach` beyond the first.  A flipped window (`back`) is
+ * reversed. */
 struct direction {
     int64_t count, step, stride, phases, reach, pad;
     bool back;
@@ -39,7 +40,7 @@ static struct direction direction_of(const struct patch *w, int of)
                                back };
 }
 
-/* Rows of planes that n columns of the result see at most; all: exactly those of all images. */
+/* Most rows of planes that n columns of the result see. all: exact for all images. */
 static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
 {
     struct direction down = direction_of(w, 0);
@@ -48,8 +49,8 @@ static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
     return smaller(rows + images * down.reach, all / (w->oh * w->ow) * (w->oh + down.reach));
 }
 
-/* Elements from one channel to the next: whole strips and lines of cache, an odd number of them, so
- * that channels do not fall on the same sets.  Panels of the last pixels read nr elements more. */
+/* Elements from one channel to the next: whole strips and cache lines, an odd number, so that
+ * channels do not share cache sets.  A panel at the last pixels reads nr elements more. */
 static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int group,
                               int64_t rows)
 {
@@ -63,7 +64,7 @@ static int64_t channel_length(const struct kernel_config *f, const struct patch 
     return (ceil_div(pixels + (f->nr > STRIP ? f->nr : STRIP), unit) | 1) * unit;
 }
 
-static int64_t channels_of(const struct patch *w, int64_t k)
+static int64_t channel_count(const struct patch *w, int64_t k)
 {
     return k / (w->r * w->s);
 }
@@ -78,23 +79,26 @@ static int64_t tap_bytes(const struct patch *w)
     return w->r * w->s * (int64_t)sizeof(int64_t);
 }
 
-/* Sums of integers are exact, so that k may take channels in any order: as words, where few of them
- * are left empty, panels are gathered without putting elements together. */
+/* Integer sums are exact, so k may take channels in any order.  Words of channels, if few of their
+ * bytes are padding, let panels be gathered without shuffling bytes. */
 int limber_planes_group(const struct kernel_config *f, const struct call *c)
 {
-    int group = f->group < 4 ? f->group : 4; /* a word's */
-    int64_t channels = channels_of(c->b.patch, c->k), all = round_up(channels, group);
+    int group = f->group < 4 ? f->group : 4; /* elements in a word */
+    int64_t channels = channel_count(c->b.patch, c->k), all = round_up(channels, group);
     int64_t k = channels ? c->k / channels * all : 0;
     bool fits = !f->offsets || k <= f->chunk;
 
-    return f->unit == UNIT_i8 && fits && 2 * all <= 3 * channels && limber_can_turn(c) ? group : 1;
+    return f->unit == UNIT_i8 && fits && 2 * all <= 3 * channels &&
+                   limber_can_transpose_filters(c) ?
+               group :
+               1;
 }
 
 int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)
 {
     const struct patch *w = c->b.patch;
     int group = limber_planes_group(f, c);
-    int64_t channels = round_up(channels_of(w, c->k), group), limbs = f->side[1].limbs;
+    int64_t channels = round_up(channel_count(w, c->k), group), limbs = f->side[1].limbs;
     int64_t length = channel_length(f, w, group, most_rows(w, n, c->n));
 
     return n == 0 ?
@@ -103,8 +107,7 @@ int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c,
                    (f->norms ? length * 8 : 0) + phase_bytes(w) + tap_bytes(w) + 256;
 }
 
-/* A panel, and behind the longest one that there is what the kernel sums of its columns.  A unit's
- * single chain has no longest one. */
+/* A panel, followed by its columns' sums.  Only a single chain limits a panel's depth. */
 int64_t limber_planes_room(const struct kernel_config *f, int64_t k)
 {
     int64_t whole = round_up(k, KERNEL_BLOCK * f->group);
@@ -115,15 +118,15 @@ int64_t limber_planes_room(const struct kernel_config *f, int64_t k)
                     64);
 }
 
-/* Padding and dilation may be so large that planes are larger than panels of all windows, or than
- * any memory. */
-static bool are_small(const struct kernel_config *f, const struct call *c)
+/* True if planes are not much larger than panels of all windows.  Padding and dilation can make
+ * them so, or exceed any memory. */
+static bool has_small_planes(const struct kernel_config *f, const struct call *c)
 {
     const struct patch *w = c->b.patch;
     const struct direction down = direction_of(w, 0), across = direction_of(w, 1);
     double pixels = (double)down.phases * (double)across.phases * (double)(w->ow + across.reach) *
                     (double)(w->oh + down.reach) * (double)(c->n / (w->oh * w->ow));
-    double all = pixels * (double)channels_of(w, c->k) * f->side[1].limbs * f->bytes;
+    double all = pixels * (double)channel_count(w, c->k) * f->side[1].limbs * f->bytes;
 
     return all <= 2 * (double)limber_side_bytes(f, 1, c->n, c->k) + (64 << 10) &&
            limber_planes_bytes(f, c, c->n) <= 2 * limber_side_bytes(f, 1, c->n, c->k) + (64 << 10);
@@ -136,15 +139,15 @@ bool limber_has_planes(const struct kernel_config *f, const struct call *c)
     return w && !w->depth && !w->transposed && !w->divide[0] && !w->origin && !c->b.tile_subset &&
            c->n > 0 && c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
            (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
-           (!f->offsets || c->k <= f->chunk) && are_small(f, c);
+           (!f->offsets || c->k <= f->chunk) && has_small_planes(f, c);
 }
 
-/* Are elements moved as they are, from rows of pixels, or of words of their channels? */
-static bool copies_planes(const struct kernel_config *f, const struct patch *w, int group)
+/* True if planes are copies of the image's elements: rows of pixels, or words of channels. */
+static bool is_copied(const struct kernel_config *f, const struct patch *w, int group)
 {
     const struct side *s = &f->side[1];
 
-    if (group == 2) /* bytes as words of 16 bits */
+    if (group == 2) /* bytes widened to 16 bits */
         return f->bytes == 2 && !f->offsets && s->limbs == 1 && s->axis == AXIS_none &&
                s->f.size == 1 && s->f.kind != LIMBER_KIND_FLOAT && !w->t && w->col == 1;
     if (group > 1)
@@ -179,9 +182,9 @@ static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2
     }
 }
 
-/* Tasks: some pixels and channels of them, or rows of pixels where they are copied.  Sums of a
- * pixel are of one task. */
-static void share_planes(const struct kernel_config *f, struct part *p, int busy)
+/* Divides the packing of planes into tasks: ranges of pixels and channels, or rows if they are
+ * copied.  One task computes all sums of a pixel. */
+static void divide_planes(const struct kernel_config *f, struct part *p, int busy)
 {
     struct kernel_call *call = &p->call;
     const struct planes *x = &p->planes;
@@ -216,7 +219,7 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
     memory = (char *)(tap + w->r * w->s);
     memory = limber_aligned(memory);
     reach = direction_of(w, 0).reach;
-    *x = (struct planes){ .channels = channels_of(w, call->view_k),
+    *x = (struct planes){ .channels = channel_count(w, call->view_k),
                           .group = p->filters.group,
                           .high = w->oh + reach };
     x->nr = f->nr;
@@ -243,8 +246,8 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
         memset(o->norm, 0, (size_t)x->length * sizeof *o->norm);
         memory += x->length * (int64_t)sizeof *o->norm;
     }
-    p->copies = copies_planes(f, w, x->group);
-    share_planes(f, p, busy);
+    p->copies = is_copied(f, w, x->group);
+    divide_planes(f, p, busy);
     return limber_aligned(memory);
 }
 

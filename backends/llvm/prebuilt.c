@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels that are part of the library: which of them serves a configuration. */
+ * Chooses the library's prebuilt kernel for a configuration. */
 #include "backends/llvm/llvm.h"
 
 #if defined(LIMBER_HAVE_PREBUILT)
 #include "prebuilt_rows.h"
 
-/* CPU features that each instruction set of the list has. */
+/* CPU features that each instruction set needs. */
 enum {
     NEEDS_avx2 = CPU_avx2 | CPU_fma,
     NEEDS_avxvnni = NEEDS_avx2 | CPU_avxvnni,
@@ -46,15 +46,16 @@ static const struct prebuilt {
     kernel_block *block;
 } prebuilt[] = { LIMBER_PREBUILT(ROW) };
 
-/* Where words are multiplied in the place of bytes, the library has residues of these only. */
+/* True if the kernel has this kind of limbs.  Residue kernels with groups of two (CPUs without
+ * VNNI) serve 12-bit residues only. */
 static bool has_limbs(const struct prebuilt *p, const struct kernel_config *k)
 {
     return p->limb_kind == k->side[0].limb_kind &&
            (p->limb_kind != LIMB_KIND_residues || (p->group == 2) == (k->wide != 0));
 }
 
-/* Units that multiply narrower floats run on binary32's. */
-static int unit_of(const struct kernel_config *k)
+/* Units of narrower floats compute in FP32. */
+static int prebuilt_unit(const struct kernel_config *k)
 {
     return k->unit == UNIT_f64 || k->unit == UNIT_i8 ? k->unit : UNIT_f32;
 }
@@ -67,7 +68,7 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
     for (size_t i = 0; i < COUNT(prebuilt); i++) {
         const struct prebuilt *p = &prebuilt[i];
 
-        if (!(p->cpu & ~cpu) && p->unit == unit_of(k) && has_limbs(p, k) &&
+        if (!(p->cpu & ~cpu) && p->unit == prebuilt_unit(k) && has_limbs(p, k) &&
             p->columns >= k->columns && p->mr == k->mr && p->nr == k->nr && p->group == k->group &&
             p->matrix == k->matrix &&
             limber_same_sign(p->unit, p->group, p->matrix, p->cpu) == k->same_sign) {
@@ -79,7 +80,7 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
     return false;
 }
 
-/* The code for this machine, best first; NULL: there is none. */
+/* The best code for this CPU; NULL if there is none. */
 #if defined(__aarch64__)
 #define CODE_FOR(cpu, name) (!(NEEDS_neon & ~(cpu)) ? limber_##name##_neon : NULL)
 #else
@@ -122,7 +123,7 @@ struct bytes_code limber_bytes_code(unsigned cpu)
     if (!(NEEDS_avxvnni & ~cpu))
         return (struct bytes_code){ limber_bytes_avxvnni, limber_bytes_join_avxvnni,
                                     limber_bytes_planes_avxvnni, 4, 1 };
-    if (!(NEEDS_avx2 & ~cpu) && !(cpu & CPU_avx512)) /* which has vectors twice as wide */
+    if (!(NEEDS_avx2 & ~cpu) && !(cpu & CPU_avx512)) /* AVX-512 has vectors twice as wide */
         return (struct bytes_code){ limber_bytes_avx2, limber_bytes_join_avx2,
                                     limber_bytes_planes_avx2, 2, 1 };
 #endif
@@ -130,7 +131,7 @@ struct bytes_code limber_bytes_code(unsigned cpu)
     return (struct bytes_code){ 0 };
 }
 
-/* Best first. */
+/* In order of preference. */
 static const struct {
     unsigned needs;
     kernel_depthwise_cut *plan;
@@ -150,7 +151,7 @@ static const struct {
 #endif
 };
 
-static size_t depthwise_of(const struct target *t)
+static size_t find_depthwise(const struct target *t)
 {
     unsigned cpu = limber_cpu_of(t);
     size_t i = 0;
@@ -163,7 +164,7 @@ static size_t depthwise_of(const struct target *t)
 static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,
                            struct depthwise_plan *plan)
 {
-    size_t i = depthwise_of(t);
+    size_t i = find_depthwise(t);
 
     return i < COUNT(depthwise) && depthwise[i].plan(d, workers, plan);
 }
@@ -171,13 +172,13 @@ static bool plan_depthwise(const struct depthwise *d, const struct target *t, in
 static void run_depthwise(const struct depthwise *d, const struct target *t,
                           const struct depthwise_plan *plan, int64_t task, void *room)
 {
-    depthwise[depthwise_of(t)].run(d, plan, task, room);
+    depthwise[find_depthwise(t)].run(d, plan, task, room);
 }
 
 static bool run_wide(const struct depthwise *d, const struct target *t, int64_t task, float *zeros,
                      uint8_t *unsure)
 {
-    size_t i = depthwise_of(t);
+    size_t i = find_depthwise(t);
 
     return i < COUNT(depthwise) && depthwise[i].wide(d, task, zeros, unsure);
 }
@@ -247,7 +248,7 @@ static bool run_function(const struct target *t, limber_function f, const struct
     return run != NULL;
 }
 
-/* Formats that arrays are converted from and to. */
+/* True if the prebuilt functions convert arrays of this format. */
 static bool is_small(limber_format f)
 {
     return limber_format_is_binary(f) || f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
@@ -283,7 +284,7 @@ static bool look_up(const struct target *t, const struct lookup *l, const void *
     const unsigned bytes = NEEDS_avx512 | CPU_vbmi;
 
     if (run && l->from == 2 && l->to == 2 && limber_cpu_gathers_slowly())
-        run = limber_functions_look_up_avx2; /* one by one */
+        run = limber_functions_look_up_avx2; /* loads single elements instead of gathering */
     if (l->from == 1 && l->to == 1 && !(bytes & ~cpu))
         run = limber_functions_look_up_bytes;
 #endif

@@ -1,5 +1,5 @@
-# Kernels that are compiled when the library is built, from the same source and the same generator
-# of register tiles as those of run time.  They serve all plans with their tile and kind of limbs.
+# Kernels that are compiled when the library is built, from the source and the generator of
+# micro-kernels that are also used at run time.  They serve all plans with their tile and limbs.
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(_target --target=aarch64-unknown-linux-gnu)
@@ -10,7 +10,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(_features_neon +neon,+fp-armv8)
   set(_features_dotprod ${_features_neon},+dotprod)
   set(_features_i8mm ${_features_dotprod},+i8mm)
-  # Register tiles alone are SVE's: vectors of a length that a compiler knows are NEON's.
+  # Only micro-kernels use SVE: other code has vectors of fixed length, which are NEON's.
   set(_features_sve256 ${_features_neon},+sve)
   set(_features_sve512 ${_features_neon},+sve)
   set(_features_sve256i8mm ${_features_sve256},+i8mm)
@@ -33,8 +33,8 @@ set(_clang_prebuilt ${_target} ${_sysroot} -ffp-contract=off -fno-math-errno -fn
     -fno-asynchronous-unwind-tables -Wall -Wextra -Wno-psabi
     -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include)
 
-# isa, unit, mr, nr, group, bytes of a packed element, matrix, bits of a vector: what the pass
-# `tile` sets for such a target
+# Rows: isa, unit, mr, nr, group, bytes of a packed element, matrix, bits of a vector.  The pass
+# `tile` sets these for such a target.
 set(_tiles
   "avx2 f64 6 8 1 8 0 256"
   "avx2 f32 6 16 1 4 0 256"
@@ -74,8 +74,8 @@ else()
   set(_depthwise avx2 avx512 avx512vnni)
   set(_bytes avx2 avxvnni avx512vnni)
 endif()
-# kind of limbs, and the most columns of a Chinese remainder (KERNEL_COLUMNS or fewer).  Where words
-# are multiplied in the place of bytes (group 2), residues fill these.
+# Rows: kind of limbs, and the most columns of a CRT reconstruction (KERNEL_COLUMNS or fewer).
+# Without VNNI (group 2) residues are words of 12 bits.
 set(_limbs_f64 "whole 1" "slices 1")
 set(_limbs_f32 "whole 1" "hilo 1" "slices 1")
 set(_limbs_i8 "slices 1" "residues 4" "residues 5" "residues 9")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What this CPU offers, by the feature bits of CPUID or of AArch64's auxiliary vector (never by
- * model name), and what only its maker tells. */
+ * Features of this CPU, from CPUID or AArch64's auxiliary vector, never from the model's name.  The
+ * vendor is used where no feature bit tells a CPU's speed. */
 #include "backends/llvm/llvm.h"
 #include "ir/x86.h"
 
@@ -16,7 +16,7 @@
 #include <sys/prctl.h>
 #endif
 
-/* Names in targets, and what LLVM calls them. */
+/* Names in targets, and LLVM's names. */
 static const struct {
     enum cpu bit;
     const char *name, *words;
@@ -45,7 +45,7 @@ static const struct {
 unsigned limber_cpu_emulated;
 
 #if defined(__x86_64__)
-/* What the system saves and restores of a thread. */
+/* Reads XCR0: the state that the system saves and restores for threads. */
 static uint64_t saved_state(void)
 {
     uint32_t low, high;
@@ -54,8 +54,8 @@ static uint64_t saved_state(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* Tiles need the system's leave; asking twice is harmless. */
-static bool may_use_tiles(void)
+/* Asks Linux to let this process use AMX tiles.  Asking twice is harmless. */
+static bool request_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 
@@ -79,12 +79,12 @@ static unsigned x86_cpu(void)
         m |= CPU_avx512 | (c >> 11 & 1 ? CPU_vnni : 0) | (d >> 23 & 1 ? CPU_fp16 : 0) |
              (a1 >> 5 & 1 ? CPU_bf16 : 0) | (b >> 21 & 1 ? CPU_ifma : 0) |
              (c >> 1 & 1 ? CPU_vbmi : 0);
-    if ((saved_state() & tiles) == tiles && (d >> 24 & 1) && (d >> 25 & 1) && may_use_tiles())
+    if ((saved_state() & tiles) == tiles && (d >> 24 & 1) && (d >> 25 & 1) && request_tiles())
         m |= CPU_amx;
     return m;
 }
 #elif defined(__aarch64__)
-/* The length of vectors in bytes.  Threads have the one that their process began with. */
+/* Length of SVE or SME vectors in bytes.  Threads inherit it from their process. */
 static int vector_length(int question)
 {
     enum { LENGTH = 0xffff }; /* PR_SVE_VL_LEN_MASK, PR_SME_VL_LEN_MASK */
@@ -93,7 +93,7 @@ static int vector_length(int question)
     return answer < 0 ? 0 : answer & LENGTH;
 }
 
-static unsigned sve(void)
+static unsigned sve_features(void)
 {
     enum { GET_VL = 51 }; /* PR_SVE_GET_VL */
     int length = vector_length(GET_VL);
@@ -101,8 +101,8 @@ static unsigned sve(void)
     return length == 32 ? CPU_sve256 : length == 64 ? CPU_sve512 : 0;
 }
 
-/* Tiles need outer products of doubles, floats and bytes. */
-static unsigned sme(unsigned long second)
+/* The micro-kernel needs SME's outer products of FP64, FP32 and bytes. */
+static unsigned sme_features(unsigned long second)
 {
     enum { GET_VL = 64 }; /* PR_SME_GET_VL */
     /* HWCAP2_SME, _SME_F64F64, _SME_I8I32, _SME_F32F32 */
@@ -121,31 +121,32 @@ static unsigned arm_cpu(void)
     return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
            (second & HWCAP2_I8MM && (!(first & HWCAP_SVE) || second & HWCAP2_SVEI8MM) ? CPU_i8mm :
                                                                                         0) |
-           (second & HWCAP2_BF16 ? CPU_bfdot : 0) | (first & HWCAP_SVE ? sve() : 0) | sme(second);
+           (second & HWCAP2_BF16 ? CPU_bfdot : 0) | (first & HWCAP_SVE ? sve_features() : 0) |
+           sme_features(second);
 }
 #endif
 
-/* CPUID leaves a virtual machine: asked once. */
+/* Found once: CPUID is slow, since it leaves a virtual machine. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned here;
 static bool slow_gathers, wide_reads;
 
-static void look(void)
+static void probe_cpu(void)
 {
 #if defined(__x86_64__)
-    enum { AUTH = 0x68747541, HYGO = 0x6f677948 }; /* "AuthenticAMD", "HygonGenuine" begin so */
+    enum { AUTH = 0x68747541, HYGO = 0x6f677948 }; /* begin "AuthenticAMD", "HygonGenuine" */
     uint32_t a, b = 0, c = 0, d = 0;
 
     here = x86_cpu();
     __get_cpuid(0, &a, &b, &c, &d);
-    slow_gathers = b == AUTH || b == HYGO; /* no bit of CPUID says it, nor the next: Zen 5 */
+    slow_gathers = b == AUTH || b == HYGO; /* no CPUID bit tells this, nor what follows (Zen 5) */
     wide_reads = b == AUTH && here & CPU_avx512 && here & CPU_avxvnni;
 #elif defined(__aarch64__)
     here = arm_cpu();
 #endif
 }
 
-static unsigned allowed(void)
+static unsigned allowed_features(void)
 {
 #if defined(__x86_64__)
     const unsigned third = CPU_avx2 | CPU_fma | CPU_f16c;
@@ -159,19 +160,19 @@ static unsigned allowed(void)
 
 unsigned limber_cpu(void)
 {
-    pthread_once(&once, look);
-    return (here & allowed()) | limber_cpu_emulated;
+    pthread_once(&once, probe_cpu);
+    return (here & allowed_features()) | limber_cpu_emulated;
 }
 
 bool limber_cpu_gathers_slowly(void)
 {
-    pthread_once(&once, look);
+    pthread_once(&once, probe_cpu);
     return slow_gathers;
 }
 
 bool limber_cpu_reads_wide(void)
 {
-    pthread_once(&once, look);
+    pthread_once(&once, probe_cpu);
     return wide_reads;
 }
 
@@ -209,14 +210,14 @@ bool limber_cpu_lacks(unsigned missing, struct diag *d)
                        list);
 }
 
-static int64_t cache(int name, int64_t otherwise)
+static int64_t cache_bytes(int name, int64_t otherwise)
 {
     long v = sysconf(name);
 
     return v > 0 ? v : otherwise;
 }
 
-/* Multiply-adds of bytes for one of doubles. */
+/* Byte multiply-adds in the time of one FP64 multiply-add. */
 static double bytes_for_a_double(unsigned cpu)
 {
     if (cpu & CPU_neon)
@@ -224,18 +225,18 @@ static double bytes_for_a_double(unsigned cpu)
     if (cpu & CPU_amx)
         return 50;
     if (cpu & CPU_avx512)
-        return cpu & CPU_vnni ? 16 : 4; /* without VNNI additions compete with products for ports */
+        /* without VNNI, additions compete with products for ports */
+        return cpu & CPU_vnni ? 16 : 4;
     return cpu & CPU_avxvnni ? 16 : 6;
 }
 
-/* Multiply-adds per cycle and core that these instruction sets allow, times a nominal 3 GHz; of a
- * matrix unit what is left of 128 where limbs come from the second level of cache.  Only their
- * ratios matter for choosing. */
+/* Sets peak rates: multiply-adds per cycle and core, at a nominal 3 GHz.  AMX has what remains of
+ * 128 if limbs come from L2.  Only the ratios matter, for choosing schemes. */
 static void rates(struct target *t, unsigned cpu)
 {
     double lanes = t->vector_bits / 64.0, cycle = 3e9;
 
-    /* of a matrix unit: assumed, an outer product a cycle, of bytes one in two */
+    /* assumed for SME: one outer product a cycle, of bytes one in two cycles */
     const double f64 = 64, f32 = 256, i8 = 512;
     double outer = cpu & CPU_sme512 ? 1 : cpu & CPU_sme256 ? 0.25 : 0;
 
@@ -256,13 +257,13 @@ static void describe_x86(struct target *t, unsigned cpu)
                                        "avx2");
     t->vector_bits = cpu & CPU_avx512 ? 512 : 256;
     t->registers = cpu & CPU_avx512 ? 32 : 16;
-    t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 32768);
-    t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 524288);
+    t->l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32768);
+    t->l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 524288);
     t->group = cpu & (cpu & CPU_avx512 ? CPU_vnni : CPU_vnni | CPU_avxvnni) ? 4 : 2;
     t->matrix = cpu & CPU_amx ? 16 : 0;
 }
 
-/* Without dot products, which SVE has, bytes are multiplied as words of 32 bits. */
+/* Without dot products (SVE has them), bytes are widened to 32 bits and multiplied. */
 static void describe_arm(struct target *t, unsigned cpu)
 {
     bool sve = cpu & (CPU_sve256 | CPU_sve512);
@@ -276,8 +277,8 @@ static void describe_arm(struct target *t, unsigned cpu)
                                        "neon");
     t->vector_bits = cpu & CPU_sve512 ? 512 : cpu & CPU_sve256 ? 256 : 128;
     t->registers = 32;
-    t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 65536);
-    t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 1048576);
+    t->l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 65536);
+    t->l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1048576);
     t->group = cpu & CPU_i8mm && !(cpu & CPU_sme)   ? 8 :
                sve || cpu & (CPU_dotprod | CPU_sme) ? 4 :
                                                       1;

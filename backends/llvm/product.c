@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which native products of floats read A as it lies, and how. */
+ * Decides which native products of floats read A unpacked, and how. */
 #include "backends/llvm/unpacked.h"
 #include "ir/num/prim.h"
 
 enum {
-    THIN = 128, /* rows or columns of a product whose sides are not worth packing */
-    PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
-    TURNED = 128, /* rows of a result that is turned, where B's columns are dense */
-    SMALL = 288, /* rows, columns and elements along k of such a one of binary32, on NEON of any; */
-    SMALL_WIDE = 544, /* where the second level of cache keeps up with the register tile, of */
-    SMALL_WIDE_F64 = 256, /* binary32 and of binary64 */
-    TURNING = 4096 /* bytes along k: for shorter sums packed panels lose more by turning C */
+    THIN = 128, /* rows or columns of a product too thin to pack */
+    PIXELS = 128, /* least k of a filter gradient: with shorter sums, storing C dominates */
+    TURNED = 128, /* most rows of a result that is transposed because B's columns are dense */
+    SMALL = 288, /* largest m, n and k computed without packing: FP32, and any type on NEON */
+    SMALL_WIDE = 544, /* larger limits on CPUs that load wide vectors fast from L2: FP32 */
+    SMALL_WIDE_F64 = 256, /* FP64 */
+    TURNING = 4096 /* bytes along k: with shorter sums, packed panels lose more by transposing C */
 };
 
-/* C = A B of any length; of one chain any alpha and beta. */
+/* Reads alpha and beta.  False if they are not 1 and 0 and k has more than one chain. */
 static bool set_scaling(struct product *p)
 {
     const struct call *c = p->call;
@@ -25,7 +25,8 @@ static bool set_scaling(struct product *p)
     return !(p->adds || limber_scales(x)) || c->k <= LIMBER_SMALL_K;
 }
 
-/* Chains of LIMBER_SMALL_K, or one of all of k, as a simulated unit may have. */
+/* True for one native float product whose chains have LIMBER_SMALL_K elements, or are all of k as
+ * in a simulated unit. */
 static bool is_native(const struct kernel_config *f, int64_t k)
 {
     const struct side *a = &f->side[0], *b = &f->side[1];
@@ -39,7 +40,7 @@ static bool is_native(const struct kernel_config *f, int64_t k)
            (int32_t)a->f.size == f->bytes && (int32_t)b->f.size == f->bytes;
 }
 
-bool limber_are_filters(const struct patch *w)
+bool limber_is_window_over_whole_image(const struct patch *w)
 {
     return !w->depth && !w->t && !w->transposed && !w->divide[0] && w->oh == 1 && w->ow == 1 &&
            w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
@@ -75,7 +76,7 @@ static bool has_frame(const struct patch *w)
     return false;
 }
 
-/* A flat image has one plane. */
+/* Sets the image that windows read; a two-dimensional one has one plane. */
 static bool set_window(struct product *p, const struct patch *w)
 {
     if (!is_image(w) || w->channel != 1)
@@ -100,15 +101,16 @@ struct call limber_forward_call(const struct call *c)
     return forward;
 }
 
-/* A result's pixels, all images' of a channel. */
-static bool are_pixels(const struct patch *w)
+/* True if k goes through all pixels of an image or a result, one channel a line: the gradient of 1
+ * x 1 filters. */
+static bool is_pixel_gradient(const struct patch *w)
 {
     return w->transposed && !w->depth && !w->t && !w->divide[0] && w->r == 1 && w->s == 1 &&
            w->pad[0] == 0 && w->pad[1] == 0 && w->stride[0] == 1 && w->stride[1] == 1 &&
            w->oh == w->h && w->ow == w->w;
 }
 
-/* Rows of A lie side by side, or their elements do; or they are windows, or see windows. */
+/* Sets how rows of A are read: dense in either direction, or windows of an image. */
 static bool set_a(struct product *p)
 {
     const struct patch *w = p->a.patch;
@@ -119,7 +121,7 @@ static bool set_a(struct product *p)
         return p->a.p == 1 || p->a.line == 1;
     if (p->gradient)
         p->rows = ROWS_taps;
-    if (p->gradient || limber_are_filters(w) || are_pixels(w))
+    if (p->gradient || limber_is_window_over_whole_image(w) || is_pixel_gradient(w))
         return true;
     p->rows = ROWS_windows;
     return set_window(p, w);
@@ -135,11 +137,11 @@ static bool set_b(struct product *p)
         p->source = p->b.line == 1 ? SOURCE_rows : SOURCE_lines;
         return p->b.line == 1 || p->b.p == 1;
     }
-    if (limber_are_filters(w)) {
+    if (limber_is_window_over_whole_image(w)) {
         p->source = w->image == 1 ? SOURCE_rows : SOURCE_filters;
         return w->image == 1 || w->channel == 1;
     }
-    if (are_pixels(w)) {
+    if (is_pixel_gradient(w)) {
         p->source = w->channel == 1 ? SOURCE_rows : SOURCE_lines;
         return w->channel == 1 || w->col == 1;
     }
@@ -158,14 +160,15 @@ static bool set_b(struct product *p)
     return p->call->b.patch == w && w->col == 1 && limber_has_planes(p->f, p->call);
 }
 
-/* Filters' gradients whose image has rows side by side: elements of windows become rows. */
-static bool turns_gradient(const struct product *p)
+/* True for a filter gradient of an NCHW image: it is transposed, so that elements of windows become
+ * rows of A. */
+static bool should_transpose_gradient(const struct product *p)
 {
     const struct patch *w = p->call->b.patch;
     struct patch forward;
     struct call c;
 
-    if (!w || !w->transposed || are_pixels(w) || w->col != 1)
+    if (!w || !w->transposed || is_pixel_gradient(w) || w->col != 1)
         return false;
     forward = *w;
     forward.transposed = 0;
@@ -174,45 +177,46 @@ static bool turns_gradient(const struct product *p)
     return limber_has_planes(p->f, &c);
 }
 
-/* Columns that lie side by side, be they of one image or of many, one behind the other. */
-static bool is_even(const struct output_view *v, int64_t n)
+/* True if all columns of C are equally far apart, also from image to image. */
+static bool has_even_columns(const struct output_view *v, int64_t n)
 {
     return !v->wide && (v->inner >= n || v->outer == v->inner * v->col);
 }
 
-/* Few rows and many dense columns, as of a layer's weights: these are read as rows, which takes no
- * transposing, and a result of few rows is turned instead. */
-static bool turns_columns(const struct call *c, const struct output_view *v)
+/* True for few rows of A and many dense columns of B, as a layer's weights.  Computed as C^T, B's
+ * columns are read as rows without transposing; only the small result is transposed. */
+static bool should_transpose_columns(const struct call *c, const struct output_view *v)
 {
-    return is_even(v, c->n) && !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] &&
+    return has_even_columns(v, c->n) && !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] &&
            c->b.p == 1 && c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
 }
 
-/* Does k run through neighbours in memory, of an image's pixels too? */
+/* True if elements along k, or pixels of an image, are contiguous. */
 static bool is_dense_along(const struct view *v)
 {
-    return v->patch ? are_pixels(v->patch) && v->patch->col == 1 : v->p == 1 && v->line != 1;
+    return v->patch ? is_pixel_gradient(v->patch) && v->patch->col == 1 : v->p == 1 && v->line != 1;
 }
 
-/* Sixths of a cycle for each element along k: a register tile of so many rows and columns, of which
- * half a vector is the least, and columns to transpose. */
-static int64_t cost_of(const struct product *p, int64_t rows, int64_t columns)
+/* Cost of one element along k, in sixths of a cycle: a register tile in half vectors, and columns
+ * to transpose. */
+static int64_t k_step_cost(const struct product *p, int64_t rows, int64_t columns)
 {
     return 3 * rows * ceil_div(2 * columns, p->lanes) + 4 * columns;
 }
 
-/* The gradient of filters of one element: rows of both operands lie along k, and one of them is
- * transposed, and at the end C where it is turned. */
-static bool turns_pixels(const struct product *p, const struct output_view *v)
+/* True if a 1 x 1 filter gradient is cheaper transposed.  Rows of both operands are contiguous
+ * along k, so one is transposed; if C is turned, its result is, too. */
+static bool should_transpose_pixels(const struct product *p, const struct output_view *v)
 {
     const struct call *c = p->call;
 
-    return is_even(v, c->n) && c->b.patch && !c->keep[0] && !c->keep[1] && is_dense_along(&c->a) &&
-           is_dense_along(&c->b) &&
-           cost_of(p, c->n, c->m) + 5 * c->m * c->n / c->k < cost_of(p, c->m, c->n);
+    return has_even_columns(v, c->n) && c->b.patch && !c->keep[0] && !c->keep[1] &&
+           is_dense_along(&c->a) && is_dense_along(&c->b) &&
+           k_step_cost(p, c->n, c->m) + 5 * c->m * c->n / c->k < k_step_cost(p, c->m, c->n);
 }
 
-/* As it is, or turned: so that C's rows are dense, or, of gradients, the image's are read. */
+/* Sets A, B and C, or transposes the product: C^T has dense rows or, for a gradient, reads the
+ * image. */
 static bool set_sides(struct product *p)
 {
     const struct call *c = p->call;
@@ -221,13 +225,14 @@ static bool set_sides(struct product *p)
 
     if (v->rows || v->cols)
         return false;
-    if (v->inner == 1 && !v->wide) { /* all columns are as far apart */
+    /* each column begins a new stretch, so all are equally far apart */
+    if (v->inner == 1 && !v->wide) {
         v->col = v->outer;
         v->inner = INT64_MAX;
     }
-    p->gradient = turns_gradient(p);
-    turned =
-        p->gradient || (v->row == 1 && v->col != 1) || turns_columns(c, v) || turns_pixels(p, v);
+    p->gradient = should_transpose_gradient(p);
+    turned = p->gradient || (v->row == 1 && v->col != 1) || should_transpose_columns(c, v) ||
+             should_transpose_pixels(p, v);
     p->turned = turned;
     p->keep = c->keep[turned ? 0 : 1];
     p->a = turned ? c->b : c->a;
@@ -239,22 +244,22 @@ static bool set_sides(struct product *p)
     if (!turned)
         return true;
     p->result = p->gradient || v->row != 1 ? RESULT_staged :
-                is_even(v, c->n)           ? RESULT_dense :
+                has_even_columns(v, c->n)  ? RESULT_dense :
                                              RESULT_lines;
     if (p->result != RESULT_lines)
         p->c = (struct output_view){
             .data = v->data, .row = v->col, .col = v->row, .inner = c->m, .origin = v->origin
         };
-    return !p->gradient || is_even(v, c->n);
+    return !p->gradient || has_even_columns(v, c->n);
 }
 
-/* Elements of windows lie between those of the next row, and each filter's on pages of their own:
- * the register tile would read all these lines of cache again for each strip of B. */
-static bool gathers(const struct product *p)
+/* True if rows of A are gathered into a copy.  Their elements interleave with those of the next
+ * filter, and lie on different pages: each strip of B would read all these cache lines again. */
+static bool needs_gathering(const struct product *p)
 {
     const struct patch *w = p->a.patch;
 
-    return p->rows == ROWS_apart && w && limber_are_filters(w) && w->image > 1 &&
+    return p->rows == ROWS_apart && w && limber_is_window_over_whole_image(w) && w->image > 1 &&
            w->channel > w->image && w->channel * p->size >= LINE && p->n > p->width;
 }
 
@@ -263,10 +268,10 @@ int64_t limber_product_channels(const struct product *p)
     return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.t * p->window.r * p->window.s);
 }
 
-/* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
- * whose elements lie on pages of their own, and pixels of few channels, which fill no strip.  Short
- * sums of gradients are stored as blocks of panels rather than turned. */
-static bool pays(const struct kernel *kernel, const struct product *p)
+/* True if the product is faster unpacked.  Packed panels are read faster, which pays where each is
+ * read often, where elements of A's rows lie on different pages, and where pixels have too few
+ * channels for a strip.  Packed panels also avoid transposing gradients with short sums. */
+static bool is_faster_unpacked(const struct kernel *kernel, const struct product *p)
 {
     const bool neon = kernel->cpu & CPU_neon && !(kernel->cpu & CPU_sve256);
     const bool wide = kernel->cpu & CPU_avx512 && limber_cpu_reads_wide();
@@ -275,15 +280,15 @@ static bool pays(const struct kernel *kernel, const struct product *p)
                                                  0;
     const bool thin = smaller(p->m, p->n) <= THIN || p->m * p->n <= small * small * small / p->k;
 
-    /* packed panels compute it in a buffer; pixels of an image with channels side by side */
+    /* C is column-major, as NHWC results are: packed panels would compute it in a buffer */
     if (p->turned && p->result == RESULT_dense && p->call->c.row == 1 && p->call->c.col != 1 &&
         p->k * p->size <= TURNING && !(kernel->cpu & (CPU_sve512 | CPU_sme)))
         return true;
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
         !(p->keep && thin) && smaller(p->m, p->n) > FEW)
-        return false; /* panels that are kept cost nothing; of thin products strips are */
+        return false; /* prepared panels cost nothing; for thin products prepared strips do */
     if (kernel->cpu & (CPU_sve512 | CPU_sme))
-        return smaller(p->m, p->n) <= FEW; /* strips are NEON's, a part of what tiles do */
+        return smaller(p->m, p->n) <= FEW; /* strips use NEON, far slower than wide SVE or SME */
     if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES &&
         (p->a.p * p->size >= NEAR ||
          (p->source == SOURCE_taps && limber_product_channels(p) < p->lanes)))
@@ -312,9 +317,9 @@ const char *limber_product_refuses(const struct kernel *kernel, const struct cal
         return "the library has no such code for this CPU";
     if (!set_sides(p) || !set_a(p) || !set_b(p))
         return "the operands or the result lie otherwise";
-    if (!pays(kernel, p))
+    if (!is_faster_unpacked(kernel, p))
         return "packed panels are faster";
-    p->gathers = gathers(p);
+    p->gathers = needs_gathering(p);
     p->keep_rows = p->gathers ? c->keep[p->turned ? 1 : 0] : NULL;
     p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
     return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What relocations write: an address or distance as a whole on both architectures, and on AArch64
- * its bits among those of an instruction.
+ * Applies relocations: a whole address or distance on both architectures, and on AArch64 also bit
+ * fields of instructions.
  *
  *   source  System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture
  *           (AArch64), section 5.7 */
@@ -10,12 +10,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What a relocation writes of X: S + A, S + A - P, or the distance of their pages. */
+/* The value X that a relocation writes: S + A, S + A - P, or the distance of their pages. */
 enum of { OF_target, OF_distance, OF_pages };
 
-/* `bits` bits of X from bit `low` on, into a word of `width` bytes from bit `at` on.  X is a
- * multiple of 2^aligned.  checked: what lies above is the sign alone; checked as unsigned where
- * `of` is a target. */
+/* Writes bits [low, low + bits) of X to a word of `width` bytes, from its bit `at` on.  X must be a
+ * multiple of 2^aligned. checked: higher bits must be copies of the sign, or 0 for a target. */
 struct rule {
     uint32_t kind;
     uint8_t width, of, low, bits, at, aligned;
@@ -29,7 +28,7 @@ static const struct rule x86[] = {
     { R_X86_64_PLT32, 4, OF_distance, 0, 32, 0, 0, true },
 };
 
-/* Instructions of four bytes; those of 21 bits of a distance keep two of them elsewhere. */
+/* Relocations of 4-byte instructions.  A 21-bit distance has its two lowest bits elsewhere. */
 static const struct rule aarch64[] = {
     { R_AARCH64_ABS64, 8, OF_target, 0, 64, 0, 0, false },
     { R_AARCH64_PREL64, 8, OF_distance, 0, 64, 0, 0, false },
@@ -57,7 +56,7 @@ static const struct rule aarch64[] = {
     { R_AARCH64_MOVW_UABS_G3, 4, OF_target, 48, 16, 5, 0, false },
 };
 
-static const struct rule *find(uint16_t machine, uint32_t kind)
+static const struct rule *find_rule(uint16_t machine, uint32_t kind)
 {
     const struct rule *all = machine == EM_X86_64 ? x86 : machine == EM_AARCH64 ? aarch64 : NULL;
     size_t n = machine == EM_X86_64 ? sizeof x86 / sizeof *x86 : sizeof aarch64 / sizeof *aarch64;
@@ -70,7 +69,7 @@ static const struct rule *find(uint16_t machine, uint32_t kind)
 
 unsigned limber_relocation_width(uint16_t machine, uint32_t kind)
 {
-    const struct rule *r = find(machine, kind);
+    const struct rule *r = find_rule(machine, kind);
 
     return r ? r->width : 0;
 }
@@ -80,7 +79,7 @@ static uint64_t low_bits(unsigned n)
     return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 }
 
-static bool fits(const struct rule *r, uint64_t x)
+static bool is_in_range(const struct rule *r, uint64_t x)
 {
     unsigned end = r->low + r->bits;
 
@@ -90,13 +89,13 @@ static bool fits(const struct rule *r, uint64_t x)
         return true;
     if (r->of == OF_target)
         return x >> end == 0;
-    x += UINT64_C(1) << (end - 1); /* -2^(end-1) becomes 0 */
+    x += UINT64_C(1) << (end - 1); /* maps the least value, -2^(end-1), to 0 */
     return x >> end == 0;
 }
 
 bool limber_relocation_apply(const struct relocation *r, unsigned char *at)
 {
-    const struct rule *rule = find(r->machine, r->kind);
+    const struct rule *rule = find_rule(r->machine, r->kind);
     uint64_t x = r->target, word = 0, field;
 
     if (!rule)
@@ -105,11 +104,11 @@ bool limber_relocation_apply(const struct relocation *r, unsigned char *at)
         x -= r->place;
     else if (rule->of == OF_pages)
         x = (x & ~low_bits(12)) - (r->place & ~low_bits(12));
-    if (!fits(rule, x))
+    if (!is_in_range(rule, x))
         return false;
     memcpy(&word, at, rule->width);
     field = x >> rule->low & low_bits(rule->bits);
-    if (rule->bits == 21) { /* adr, adrp: the two lowest in bits 29 and 30 */
+    if (rule->bits == 21) { /* adr and adrp keep the two lowest bits in bits 29 and 30 */
         word &= ~(low_bits(2) << 29 | low_bits(19) << 5);
         word |= (field & 3) << 29 | field >> 2 << 5;
     } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Relocations of self-contained code, of both architectures on either. */
+ * Relocations of self-contained code; either architecture can apply those of both. */
 #ifndef LIMBER_LLVM_RELOC_H
 #define LIMBER_LLVM_RELOC_H
 
@@ -9,12 +9,13 @@
 struct relocation {
     uint16_t machine; /* e_machine: EM_X86_64 or EM_AARCH64 */
     uint32_t kind;
-    uint64_t place, target; /* addresses: of what is patched, and that plus addend it refers to */
+    /* addresses: of the patched bytes (P), and of symbol plus addend (S + A) */
+    uint64_t place, target;
 };
 
-/* Bytes that are patched; 0: no relocation that is known. */
+/* Number of patched bytes; 0 if the relocation is unknown. */
 unsigned limber_relocation_width(uint16_t machine, uint32_t kind);
-/* Patches them; false: the target is out of the instruction's range, or not aligned for it. */
+/* Patches them; false if the target is out of range or misaligned. */
 bool limber_relocation_apply(const struct relocation *r, unsigned char *at);
 
 #endif

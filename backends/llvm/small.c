@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A small product of fixed shape as LLVM assembly text: one function over operands as they lie in
- * memory.  C is cut into register tiles, as even as they can be, so that edges waste little; a tile
- * holds its sums in registers while k runs: vectors of B times elements of A for all lanes.  The
- * last vector of a row is masked.  Where B's rows do not lie together, a panel of B is brought into
- * that order on the stack first.
+ * Prints a small product of fixed shape as LLVM assembly: one function over unpacked operands.  C
+ * is divided into register tiles of sizes as equal as possible, so that edges waste little.  A tile
+ * keeps its sums in registers over all of k: vectors of B times broadcast elements of A. The last
+ * vector of a row is masked.  If B's rows are not contiguous, a panel of B is first transposed on
+ * the stack.
  *
- *   needs   C with rows that lie together; limber_small_text swaps the roles of A and B to get it
+ *   needs   C with contiguous rows; limber_small_text swaps the roles of A and B to get them
  *   bits    docs/ir.md: a chain of fused multiply-adds from +0 for each chunk of k, chains added in
  *           the order of k to a total that starts from +0, then c0
  *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
@@ -15,46 +15,46 @@
 #include <string.h>
 
 enum {
-    MOST_WIDE = 4,          /* vectors in a tile's row */
-    MOST_SUMS = 32,         /* registers of a tile */
-    STRAIGHT = 64           /* multiply-adds that may stand in a kernel without a loop over k */
+    MOST_WIDE = 4,          /* most vectors in a tile's row */
+    MOST_SUMS = 32,         /* most accumulators of a tile */
+    STRAIGHT = 64           /* most multiply-adds of a kernel that is fully unrolled over k */
 };
 
-/* `count` groups of `size` rows or vectors.  The last vector of a row may be narrower than the
- * others: `width` lanes, of which `used` are. */
+/* `count` groups of `size` rows or vectors.  The last vector of a row may have fewer lanes,
+ * `width`, of which `used` hold elements. */
 struct part {
     int size, count, width, used;
 };
 
 struct small {
     struct text *out;
-    struct fixed f;         /* with C's rows lying together */
+    struct fixed f;         /* transposed if needed: C's rows are contiguous */
     int64_t chunk;
     int lanes, bytes, registers;
-    const char *scalar, *suffix;        /* "double", "f64" */
+    const char *scalar, *suffix;        /* LLVM's names of the element type: "double", "f64" */
     struct part row[2], col[3];
     int rows, cols;
     bool straight;
-    int value, label;       /* the last numbers given out */
-    const char *a, *b; /* names of the products' operands: they trade places with C's roles */
+    int value, label;       /* numbers of the last value and label */
+    const char *a, *b; /* names of the operands, swapped if the product is transposed */
 };
 
-static int fresh(struct small *s)
+static int new_value(struct small *s)
 {
     return ++s->value;
 }
 
-/* A vector by its number; 0 is zero. */
-static const char *name(int value, char room[24])
+/* Prints the name of a vector; number 0 is a vector of zeros. */
+static const char *vector_name(int value, char room[24])
 {
     snprintf(room, 24, value ? "%%v%d" : "zeroinitializer", value);
     return room;
 }
 
-/* ---- tiles that fit -------------------------------------------------------------------------- */
+/* ---- choice of tiles ------------------------------------------------------------------------- */
 
-/* n into groups of at most `most`, sizes as equal as they can be, the larger ones first. */
-static int divide(int n, int most, struct part part[2])
+/* Divides n into groups of at most `most`, with sizes as equal as possible, larger ones first. */
+static int divide_evenly(int n, int most, struct part part[2])
 {
     int groups = (n + most - 1) / most, large = n % groups, count = 0;
 
@@ -64,7 +64,8 @@ static int divide(int n, int most, struct part part[2])
     return count;
 }
 
-/* Slots of the two units that multiply, or load, or wait for a sum: whatever there is most of. */
+/* Cost of a tile: each step of k is bound by the two FMA units, by loads, or by the latency of a
+ * sum. */
 static double tile_cost(const struct small *s, int high, int wide)
 {
     int slots = high * wide;
@@ -74,8 +75,8 @@ static double tile_cost(const struct small *s, int high, int wide)
     return (double)s->f.k * slots + 3 * high * wide + 30;
 }
 
-static double cost(const struct small *s, const struct part *row, int rows, const struct part *col,
-                   int cols)
+static double tiling_cost(const struct small *s, const struct part *row, int rows,
+                          const struct part *col, int cols)
 {
     double sum = 0;
 
@@ -85,8 +86,8 @@ static double cost(const struct small *s, const struct part *row, int rows, cons
     return sum;
 }
 
-/* The group with the narrower vector stands alone.  Powers of two need no mask: a masked load right
- * behind a masked store waits for the cache. */
+/* Gives a row's narrower last vector to a group of its own.  Powers of two need no mask: a masked
+ * load right after a masked store is not forwarded and waits for the cache. */
 static void set_tail(struct small *s)
 {
     int tail = (int)s->f.n % s->lanes;
@@ -113,11 +114,12 @@ static void choose_tiles(struct small *s)
     double least = 0;
 
     for (int wide = 1; wide <= MOST_WIDE && wide <= vectors; wide++) {
-        /* one register for the element of A, one to spare, one for AVX2's mask */
+        /* one register for the element of A, one spare, one for AVX2's mask */
         for (int high = (s->registers - wide - 2 - vector_mask) / wide; high >= 1; high--) {
             struct part row[2], col[2];
-            int rows = divide((int)s->f.m, high, row), cols = divide(vectors, wide, col);
-            double c = cost(s, row, rows, col, cols);
+            int rows = divide_evenly((int)s->f.m, high, row),
+                cols = divide_evenly(vectors, wide, col);
+            double c = tiling_cost(s, row, rows, col, cols);
 
             if (least > 0 && c >= least)
                 continue;
@@ -133,14 +135,14 @@ static void choose_tiles(struct small *s)
     set_tail(s);
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
-/* Lanes of a vector, and how many of them are used. */
+/* Lanes of a vector, and how many of them hold elements. */
 struct lanes {
     int width, used;
 };
 
-static void mask(struct small *s, struct lanes n)
+static void emit_mask(struct small *s, struct lanes n)
 {
     limber_text_add(s->out, "<%d x i1> <", n.width);
     for (int i = 0; i < n.width; i++)
@@ -148,9 +150,9 @@ static void mask(struct small *s, struct lanes n)
     limber_text_add(s->out, ">");
 }
 
-static int load(struct small *s, const char *base, int64_t at, struct lanes n)
+static int emit_load(struct small *s, const char *base, int64_t at, struct lanes n)
 {
-    int p = fresh(s), v = fresh(s);
+    int p = new_value(s), v = new_value(s);
 
     limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, base,
                     (long long)at);
@@ -163,35 +165,35 @@ static int load(struct small *s, const char *base, int64_t at, struct lanes n)
                     "  %%v%d = call <%d x %s> @llvm.masked.load.v%d%s.p0(ptr %%v%d, "
                     "i32 %d, ",
                     v, n.width, s->scalar, n.width, s->suffix, p, s->bytes);
-    mask(s, n);
+    emit_mask(s, n);
     limber_text_add(s->out, ", <%d x %s> zeroinitializer)\n", n.width, s->scalar);
     return v;
 }
 
-static void store(struct small *s, int v, const char *base, int64_t at, struct lanes n)
+static void emit_store(struct small *s, int v, const char *base, int64_t at, struct lanes n)
 {
     char room[24];
-    int p = fresh(s);
+    int p = new_value(s);
 
     limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, base,
                     (long long)at);
     if (n.used == n.width) {
         limber_text_add(s->out, "  store <%d x %s> %s, ptr %%v%d, align %d\n", n.width, s->scalar,
-                        name(v, room), p, s->bytes);
+                        vector_name(v, room), p, s->bytes);
         return;
     }
     limber_text_add(s->out,
                     "  call void @llvm.masked.store.v%d%s.p0(<%d x %s> %s, ptr %%v%d, "
                     "i32 %d, ",
-                    n.width, s->suffix, n.width, s->scalar, name(v, room), p, s->bytes);
-    mask(s, n);
+                    n.width, s->suffix, n.width, s->scalar, vector_name(v, room), p, s->bytes);
+    emit_mask(s, n);
     limber_text_add(s->out, ")\n");
 }
 
-/* The element at this address. */
-static int element(struct small *s, const char *base, int64_t at)
+/* Emits the load of one element. */
+static int emit_element(struct small *s, const char *base, int64_t at)
 {
-    int p = fresh(s), x = fresh(s);
+    int p = new_value(s), x = new_value(s);
 
     limber_text_add(s->out,
                     "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
@@ -200,9 +202,9 @@ static int element(struct small *s, const char *base, int64_t at)
     return x;
 }
 
-static int splat(struct small *s, int x, int width)
+static int emit_splat(struct small *s, int x, int width)
 {
-    int i = fresh(s), v = fresh(s);
+    int i = new_value(s), v = new_value(s);
 
     limber_text_add(s->out,
                     "  %%v%d = insertelement <%d x %s> poison, %s %%v%d, i64 0\n"
@@ -213,15 +215,15 @@ static int splat(struct small *s, int x, int width)
     return v;
 }
 
-/* A loop's head and foot.  %iN counts; its pointers are %pN.X, which begin at `from` and advance by
- * `step` bytes. */
-struct walk {
+/* A pointer that a loop advances by `step` bytes or, unless NULL, by the value `by`.  In loop N,
+ * %iN counts, and pointer X is %pN.X, which begins at `from`. */
+struct loop_pointer {
     const char *from;
     int64_t step;
     const char *by;
-}; /* by: a value instead of step */
+};
 
-static int loop_head(struct small *s, const struct walk *walk, int walks)
+static int emit_loop_head(struct small *s, const struct loop_pointer *pointer, int pointers)
 {
     int l = ++s->label;
 
@@ -229,21 +231,22 @@ static int loop_head(struct small *s, const struct walk *walk, int walks)
                     "  br label %%in%d\nin%d:\n  br label %%do%d\ndo%d:\n"
                     "  %%i%d = phi i64 [ 0, %%in%d ], [ %%n%d, %%end%d ]\n",
                     l, l, l, l, l, l, l, l);
-    for (int w = 0; w < walks; w++)
+    for (int w = 0; w < pointers; w++)
         limber_text_add(s->out, "  %%p%d.%d = phi ptr [ %s, %%in%d ], [ %%q%d.%d, %%end%d ]\n", l,
-                        w, walk[w].from, l, l, w, l);
+                        w, pointer[w].from, l, l, w, l);
     return l;
 }
 
-static void loop_foot(struct small *s, int l, const struct walk *walk, int walks, int64_t count)
+static void emit_loop_foot(struct small *s, int l, const struct loop_pointer *pointer, int pointers,
+                           int64_t count)
 {
     limber_text_add(s->out, "  br label %%end%d\nend%d:\n", l, l);
-    for (int w = 0; w < walks; w++) {
+    for (int w = 0; w < pointers; w++) {
         limber_text_add(s->out, "  %%q%d.%d = getelementptr i8, ptr %%p%d.%d, i64 ", l, w, l, w);
-        if (walk[w].by)
-            limber_text_add(s->out, "%s\n", walk[w].by);
+        if (pointer[w].by)
+            limber_text_add(s->out, "%s\n", pointer[w].by);
         else
-            limber_text_add(s->out, "%lld\n", (long long)walk[w].step);
+            limber_text_add(s->out, "%lld\n", (long long)pointer[w].step);
     }
     limber_text_add(s->out,
                     "  %%n%d = add nuw nsw i64 %%i%d, 1\n"
@@ -256,10 +259,10 @@ static void loop_foot(struct small *s, int l, const struct walk *walk, int walks
 
 struct tile {
     int high, wide;
-    struct lanes last; /* of the last vector of its rows */
-    const char *a, *b, *c; /* its first elements */
+    struct lanes last; /* lanes of the last vector in each row */
+    const char *a, *b, *c; /* names of pointers to its first elements */
     int64_t line; /* bytes from one row of B to the next */
-    bool whole; /* rows of B are full vectors, used or not */
+    bool whole; /* rows of B are padded to whole vectors */
     int sum[MOST_SUMS], total[MOST_SUMS];
 };
 
@@ -268,19 +271,20 @@ static struct lanes lanes_of(const struct small *s, const struct tile *t, int v)
     return v == t->wide - 1 ? t->last : (struct lanes){ s->lanes, s->lanes };
 }
 
-/* n = a b + sum, or a b + 0 where a chain begins: the zero decides about the sign of another. */
-static void multiply_add(struct small *s, int n, int width, int a, int b, int sum)
+/* Emits n = a b + sum.  A chain begins with +0, which decides the sign of a zero sum. */
+static void emit_multiply_add(struct small *s, int n, int width, int a, int b, int sum)
 {
     char type[24], room[24];
 
     snprintf(type, sizeof type, "<%d x %s>", width, s->scalar);
     limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.v%d%s(%s %%v%d, %s %%v%d, %s %s)\n", n,
-                    type, width, s->suffix, type, a, type, b, type, name(sum, room));
+                    type, width, s->suffix, type, a, type, b, type, vector_name(sum, room));
 }
 
-/* One step of k, whose elements lie at these distances; results get the numbers in `to` if any. */
-static void step(struct small *s, struct tile *t, const char *a, int64_t at, const char *b,
-                 int64_t bt, const int *to)
+/* Emits one step of k, with A and B at these byte offsets.  Sums get the numbers in `to`, or new
+ * ones. */
+static void emit_step(struct small *s, struct tile *t, const char *a, int64_t at, const char *b,
+                      int64_t bt, const int *to)
 {
     int vector[MOST_WIDE];
 
@@ -288,40 +292,41 @@ static void step(struct small *s, struct tile *t, const char *a, int64_t at, con
         struct lanes n = lanes_of(s, t, v);
 
         n.used = t->whole ? n.width : n.used;
-        vector[v] = load(s, b, bt + v * s->lanes * s->bytes, n);
+        vector[v] = emit_load(s, b, bt + v * s->lanes * s->bytes, n);
     }
     for (int r = 0; r < t->high; r++) {
-        int x = element(s, a, at + r * s->f.a.row * s->bytes), wide = splat(s, x, s->lanes);
+        int x = emit_element(s, a, at + r * s->f.a.row * s->bytes),
+            wide = emit_splat(s, x, s->lanes);
 
         for (int v = 0; v < t->wide; v++) {
-            int i = r * t->wide + v, n = to ? to[i] : fresh(s), w = lanes_of(s, t, v).width;
-            int y = w == s->lanes ? wide : splat(s, x, w);
+            int i = r * t->wide + v, n = to ? to[i] : new_value(s), w = lanes_of(s, t, v).width;
+            int y = w == s->lanes ? wide : emit_splat(s, x, w);
 
-            multiply_add(s, n, w, y, vector[v], t->sum[i]);
+            emit_multiply_add(s, n, w, y, vector[v], t->sum[i]);
             t->sum[i] = n;
         }
     }
 }
 
-static void steps(struct small *s, struct tile *t, const char *a, const char *b, int64_t from,
-                  int64_t count)
+static void emit_steps(struct small *s, struct tile *t, const char *a, const char *b, int64_t from,
+                       int64_t count)
 {
     for (int64_t p = from; p < from + count; p++)
-        step(s, t, a, p * s->f.a.col * s->bytes, b, p * t->line, NULL);
+        emit_step(s, t, a, p * s->f.a.col * s->bytes, b, p * t->line, NULL);
 }
 
-/* Steps in one turn of the loop over k: enough to hide the loop, no more to compile. */
-static int unroll(const struct tile *t)
+/* Steps of k in one round of its loop: enough to hide loop overhead, few to compile. */
+static int unrolling(const struct tile *t)
 {
     int sums = t->high * t->wide;
 
     return sums >= 16 ? 1 : sums >= 8 ? 2 : 4;
 }
 
-/* `count` turns from element `from` of k. */
-static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
+/* Emits a loop over k: `count` rounds from element `from` on. */
+static void emit_k_loop(struct small *s, struct tile *t, int64_t from, int64_t count)
 {
-    int l = ++s->label, next[MOST_SUMS], sums = t->high * t->wide, deep = unroll(t);
+    int l = ++s->label, next[MOST_SUMS], sums = t->high * t->wide, deep = unrolling(t);
     int64_t ac = s->f.a.col * s->bytes;
     char a[24], b[24], room[24];
 
@@ -337,18 +342,18 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
                     "  %%b%d = phi ptr [ %%y%d, %%in%d ], [ %%h%d, %%do%d ]\n",
                     l, l, l, l, l, l, l, l, l, l, l, l, l, l);
     for (int i = 0; i < sums; i++) {
-        int v = fresh(s);
+        int v = new_value(s);
 
-        next[i] = fresh(s);
+        next[i] = new_value(s);
         limber_text_add(s->out, "  %%v%d = phi <%d x %s> [ %s, %%in%d ], [ %%v%d, %%do%d ]\n", v,
-                        lanes_of(s, t, i % t->wide).width, s->scalar, name(t->sum[i], room), l,
-                        next[i], l);
+                        lanes_of(s, t, i % t->wide).width, s->scalar, vector_name(t->sum[i], room),
+                        l, next[i], l);
         t->sum[i] = v;
     }
     snprintf(a, sizeof a, "%%a%d", l);
     snprintf(b, sizeof b, "%%b%d", l);
     for (int u = 0; u < deep; u++)
-        step(s, t, a, u * ac, b, u * t->line, u == deep - 1 ? next : NULL);
+        emit_step(s, t, a, u * ac, b, u * t->line, u == deep - 1 ? next : NULL);
     limber_text_add(s->out,
                     "  %%g%d = getelementptr i8, ptr %%a%d, i64 %lld\n"
                     "  %%h%d = getelementptr i8, ptr %%b%d, i64 %lld\n"
@@ -358,24 +363,24 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
                     (long long)count, l, l, l, l);
 }
 
-/* What nothing was added to is y itself, -0 too. */
-static void add(struct small *s, int *x, int y, int width)
+/* Emits x + y.  A sum that does not exist yet becomes y itself, which keeps -0. */
+static void emit_add(struct small *s, int *x, int y, int width)
 {
     char rx[24], ry[24];
-    int v = *x ? fresh(s) : y;
+    int v = *x ? new_value(s) : y;
 
     if (!*x) {
         *x = y;
         return;
     }
-    limber_text_add(s->out, "  %%v%d = fadd <%d x %s> %s, %s\n", v, width, s->scalar, name(y, ry),
-                    name(*x, rx));
+    limber_text_add(s->out, "  %%v%d = fadd <%d x %s> %s, %s\n", v, width, s->scalar,
+                    vector_name(y, ry), vector_name(*x, rx));
     *x = v;
 }
 
-static void multiply(struct small *s, struct tile *t)
+static void emit_chains(struct small *s, struct tile *t)
 {
-    int sums = t->high * t->wide, deep = unroll(t);
+    int sums = t->high * t->wide, deep = unrolling(t);
 
     for (int i = 0; i < sums; i++)
         t->total[i] = 0;
@@ -385,53 +390,53 @@ static void multiply(struct small *s, struct tile *t)
 
         for (int i = 0; i < sums; i++)
             t->sum[i] = 0;
-        steps(s, t, t->a, t->b, p, lead);
+        emit_steps(s, t, t->a, t->b, p, lead);
         if (turns)
-            looped(s, t, p + lead, turns);
+            emit_k_loop(s, t, p + lead, turns);
         for (int i = 0; i < sums; i++)
-            add(s, &t->total[i], t->sum[i], lanes_of(s, t, i % t->wide).width);
+            emit_add(s, &t->total[i], t->sum[i], lanes_of(s, t, i % t->wide).width);
     }
 }
 
-static int64_t place(const struct small *s, int r, int v)
+static int64_t c_offset(const struct small *s, int r, int v)
 {
     return (r * s->f.c.row + v * s->lanes) * s->bytes;
 }
 
-static void add_old(struct small *s, struct tile *t, int r, int v)
+static void emit_add_c0(struct small *s, struct tile *t, int r, int v)
 {
     struct lanes n = lanes_of(s, t, v);
 
-    add(s, &t->total[r * t->wide + v], load(s, t->c, place(s, r, v), n), n.width);
+    emit_add(s, &t->total[r * t->wide + v], emit_load(s, t->c, c_offset(s, r, v), n), n.width);
 }
 
-/* With a mask, all of c0 is read before the first store: a masked store that touches what is read
- * next, even with lanes that it leaves alone, would hold the load up. */
-static void reconstruct(struct small *s, struct tile *t)
+/* Adds c0 and stores the tile.  With a mask, all of c0 is read before the first store: a load that
+ * overlaps a masked store, even in lanes that it does not write, would stall. */
+static void emit_result(struct small *s, struct tile *t)
 {
     bool masked = t->last.used != t->last.width;
 
     for (int r = 0; s->f.add && masked && r < t->high; r++)
         for (int v = 0; v < t->wide; v++)
-            add_old(s, t, r, v);
+            emit_add_c0(s, t, r, v);
     for (int r = 0; r < t->high; r++)
         for (int v = 0; v < t->wide; v++) {
             if (s->f.add && !masked)
-                add_old(s, t, r, v);
-            store(s, t->total[r * t->wide + v], t->c, place(s, r, v), lanes_of(s, t, v));
+                emit_add_c0(s, t, r, v);
+            emit_store(s, t->total[r * t->wide + v], t->c, c_offset(s, r, v), lanes_of(s, t, v));
         }
 }
 
 /* ---- a panel of B ---------------------------------------------------------------------------- */
 
-/* lanes x lanes elements change rows and columns: blocks of 1, 2, 4 .. trade places. */
-static void transpose(struct small *s, int *v)
+/* Emits the transpose of lanes x lanes elements: blocks of 1, 2, 4 .. are exchanged. */
+static void emit_transpose(struct small *s, int *v)
 {
     char x[24], y[24];
 
     for (int w = 1; w < s->lanes; w *= 2)
         for (int i = 0; i < s->lanes; i++) {
-            int low = fresh(s), high = fresh(s);
+            int low = new_value(s), high = new_value(s);
 
             if (i & w)
                 continue;
@@ -439,8 +444,8 @@ static void transpose(struct small *s, int *v)
                 limber_text_add(s->out,
                                 "  %%v%d = shufflevector <%d x %s> %s, <%d x %s> %s, "
                                 "<%d x i32> <",
-                                side ? high : low, s->lanes, s->scalar, name(v[i], x), s->lanes,
-                                s->scalar, name(v[i + w], y), s->lanes);
+                                side ? high : low, s->lanes, s->scalar, vector_name(v[i], x),
+                                s->lanes, s->scalar, vector_name(v[i + w], y), s->lanes);
                 for (int j = 0; j < s->lanes; j++)
                     limber_text_add(s->out, "%si32 %d", j ? ", " : "",
                                     (j & w ? s->lanes + j - w : j) + (side ? w : 0));
@@ -451,36 +456,37 @@ static void transpose(struct small *s, int *v)
         }
 }
 
-/* `deep` <= lanes steps of k of one vector's columns. */
-static void pack_block(struct small *s, const char *from, const char *to, int used, int deep)
+/* Emits the packing of `deep` <= lanes steps of k for one vector's columns. */
+static void emit_pack_block(struct small *s, const char *from, const char *to, int used, int deep)
 {
     int v[16];
 
     for (int i = 0; i < s->lanes; i++)
         v[i] = i < used ?
-                   load(s, from, i * s->f.b.col * s->bytes, (struct lanes){ s->lanes, deep }) :
+                   emit_load(s, from, i * s->f.b.col * s->bytes, (struct lanes){ s->lanes, deep }) :
                    0;
-    transpose(s, v);
+    emit_transpose(s, v);
     for (int i = 0; i < deep; i++) {
-        int p = fresh(s);
+        int p = new_value(s);
         char room[24];
 
         limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %%line%d\n", p, to, i);
-        store(s, v[i], name(p, room), 0, (struct lanes){ s->lanes, s->lanes });
+        emit_store(s, v[i], vector_name(p, room), 0, (struct lanes){ s->lanes, s->lanes });
     }
 }
 
-/* `deep` steps of k, element by element. */
-static void pack_elements(struct small *s, const char *a, const char *b, int used, int deep)
+/* Emits the packing of `deep` steps of k, element by element. */
+static void emit_pack_elements(struct small *s, const char *a, const char *b, int used, int deep)
 {
-    const struct walk walk[2] = { { a, s->f.b.row * s->bytes, NULL }, { b, 0, "%line" } };
-    int l = loop_head(s, walk, 2);
+    const struct loop_pointer pointer[2] = { { a, s->f.b.row * s->bytes, NULL },
+                                             { b, 0, "%line" } };
+    int l = emit_loop_head(s, pointer, 2);
     char from[24], to[24];
 
     snprintf(from, sizeof from, "%%p%d.0", l);
     snprintf(to, sizeof to, "%%p%d.1", l);
     for (int j = 0; j < s->lanes; j++) {
-        int x = j < used ? element(s, from, j * s->f.b.col * s->bytes) : 0, q = fresh(s);
+        int x = j < used ? emit_element(s, from, j * s->f.b.col * s->bytes) : 0, q = new_value(s);
 
         limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %d\n  store %s ", q, to,
                         j * s->bytes, s->scalar);
@@ -488,12 +494,13 @@ static void pack_elements(struct small *s, const char *a, const char *b, int use
             limber_text_add(s->out, "%%v%d", x);
         limber_text_add(s->out, "%s, ptr %%v%d, align %d\n", x ? "" : "0.0", q, s->bytes);
     }
-    loop_foot(s, l, walk, 2, deep);
+    emit_loop_foot(s, l, pointer, 2, deep);
 }
 
-static void pack_blocks(struct small *s, int used)
+static void emit_pack_blocks(struct small *s, int used)
 {
-    const struct walk walk[2] = { { "%from", s->lanes * s->bytes, NULL }, { "%to", 0, "%lines" } };
+    const struct loop_pointer pointer[2] = { { "%from", s->lanes * s->bytes, NULL },
+                                             { "%to", 0, "%lines" } };
     int turns = (int)s->f.k / s->lanes, rest = (int)s->f.k % s->lanes, l = 0;
     char from[24] = "%from", to[24] = "%to";
 
@@ -501,53 +508,53 @@ static void pack_blocks(struct small *s, int used)
         limber_text_add(s->out, "  %%line%d = mul i64 %%line, %d\n", i, i);
     limber_text_add(s->out, "  %%lines = mul i64 %%line, %d\n", s->lanes);
     if (turns) {
-        l = loop_head(s, walk, 2);
+        l = emit_loop_head(s, pointer, 2);
         snprintf(from, sizeof from, "%%p%d.0", l);
         snprintf(to, sizeof to, "%%p%d.1", l);
-        pack_block(s, from, to, used, s->lanes);
-        loop_foot(s, l, walk, 2, turns);
+        emit_pack_block(s, from, to, used, s->lanes);
+        emit_loop_foot(s, l, pointer, 2, turns);
         *strchr(from, 'p') = *strchr(to, 'p') = 'q';
     }
-    if (rest && turns && s->lanes > 8) /* a few, and large blocks are slow to compile */
-        pack_elements(s, from, to, used, rest);
+    if (rest && turns && s->lanes > 8) /* few steps, and large transposes are slow to compile */
+        emit_pack_elements(s, from, to, used, rest);
     else if (rest)
-        pack_block(s, from, to, used, rest);
+        emit_pack_block(s, from, to, used, rest);
 }
 
-/* A function that brings the columns of one vector, of which `used` are there, into rows at `to`
- * that lie `line` bytes apart. */
-static void packer(struct small *s, int used)
+/* Emits a function that transposes one vector's columns, of which `used` exist, to rows at `to`
+ * that are `line` bytes apart. */
+static void emit_packer(struct small *s, int used)
 {
     limber_text_add(s->out, "define internal void @pack%d(ptr %%from, ptr %%to, i64 %%line) {\n",
                     used);
     if (s->f.b.row == 1)
-        pack_blocks(s, used);
+        emit_pack_blocks(s, used);
     else
-        pack_elements(s, "%from", "%to", used, (int)s->f.k);
+        emit_pack_elements(s, "%from", "%to", used, (int)s->f.k);
     limber_text_add(s->out, "  ret void\n}\n");
 }
 
-static bool packs(const struct small *s)
+static bool needs_packing(const struct small *s)
 {
     return s->f.b.col != 1 && s->f.n > 1;
 }
 
-static void packers(struct small *s)
+static void emit_packers(struct small *s)
 {
     int last = s->col[s->cols - 1].used;
 
-    if (!packs(s))
+    if (!needs_packing(s))
         return;
     if (s->f.n >= s->lanes)
-        packer(s, s->lanes);
+        emit_packer(s, s->lanes);
     if (last != s->lanes)
-        packer(s, last);
+        emit_packer(s, last);
 }
 
-static void pack(struct small *s, const char *b, const struct part *c, int64_t line)
+static void emit_pack_calls(struct small *s, const char *b, const struct part *c, int64_t line)
 {
     for (int v = 0; v < c->size; v++) {
-        int from = fresh(s), to = fresh(s);
+        int from = new_value(s), to = new_value(s);
 
         limber_text_add(s->out,
                         "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
@@ -559,32 +566,32 @@ static void pack(struct small *s, const char *b, const struct part *c, int64_t l
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the function ---------------------------------------------------------------------------- */
 
-static void tiles_of_rows(struct small *s, const struct part *r, const char *a, const char *c,
-                          struct tile t)
+static void emit_row_tiles(struct small *s, const struct part *r, const char *a, const char *c,
+                           struct tile t)
 {
-    const struct walk walk[2] = { { a, r->size * s->f.a.row * s->bytes, NULL },
-                                  { c, r->size * s->f.c.row * s->bytes, NULL } };
+    const struct loop_pointer pointer[2] = { { a, r->size * s->f.a.row * s->bytes, NULL },
+                                             { c, r->size * s->f.c.row * s->bytes, NULL } };
     char pa[24], pc[24];
     int l = 0;
 
     t.high = r->size;
     if (r->count > 1) {
-        l = loop_head(s, walk, 2);
+        l = emit_loop_head(s, pointer, 2);
         snprintf(pa, sizeof pa, "%%p%d.0", l);
         snprintf(pc, sizeof pc, "%%p%d.1", l);
     }
     t.a = l ? pa : a;
     t.c = l ? pc : c;
-    multiply(s, &t);
-    reconstruct(s, &t);
+    emit_chains(s, &t);
+    emit_result(s, &t);
     if (l)
-        loop_foot(s, l, walk, 2, r->count);
+        emit_loop_foot(s, l, pointer, 2, r->count);
 }
 
-/* All rows of one group of columns. */
-static void columns(struct small *s, const struct part *col, const char *b, const char *c)
+/* Emits all rows of one group of columns. */
+static void emit_columns(struct small *s, const struct part *col, const char *b, const char *c)
 {
     struct tile t = {
         .wide = col->size, .last = { col->width, col->used }, .b = b, .line = s->f.b.row * s->bytes
@@ -592,26 +599,26 @@ static void columns(struct small *s, const struct part *col, const char *b, cons
     char pa[24], pc[24];
     int64_t down = 0;
 
-    if (packs(s)) {
+    if (needs_packing(s)) {
         t.line = col->size * s->lanes * s->bytes;
-        pack(s, b, col, t.line);
+        emit_pack_calls(s, b, col, t.line);
         t.b = "%panel";
         t.whole = true;
     }
     for (int i = 0; i < s->rows; i++) {
-        int p = fresh(s), q = fresh(s);
+        int p = new_value(s), q = new_value(s);
 
         limber_text_add(s->out,
                         "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
                         "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n",
                         p, s->a, (long long)(down * s->f.a.row * s->bytes), q, c,
                         (long long)(down * s->f.c.row * s->bytes));
-        tiles_of_rows(s, &s->row[i], name(p, pa), name(q, pc), t);
+        emit_row_tiles(s, &s->row[i], vector_name(p, pa), vector_name(q, pc), t);
         down += s->row[i].size * s->row[i].count;
     }
 }
 
-static void body(struct small *s)
+static void emit_body(struct small *s)
 {
     int64_t along = 0;
 
@@ -619,9 +626,10 @@ static void body(struct small *s)
         const struct part *c = &s->col[i];
         int64_t wide = c->size * s->lanes;
         char pb[24], pc[24], lb[24], lc[24];
-        int p = fresh(s), q = fresh(s), l;
-        struct walk walk[2] = { { name(p, pb), wide * s->f.b.col * s->bytes, NULL },
-                                { name(q, pc), wide * s->bytes, NULL } };
+        int p = new_value(s), q = new_value(s), l;
+        struct loop_pointer pointer[2] = { { vector_name(p, pb), wide * s->f.b.col * s->bytes,
+                                             NULL },
+                                           { vector_name(q, pc), wide * s->bytes, NULL } };
 
         limber_text_add(s->out,
                         "  %s = getelementptr i8, ptr %s, i64 %lld\n"
@@ -629,20 +637,20 @@ static void body(struct small *s)
                         pb, s->b, (long long)(along * s->f.b.col * s->bytes), pc,
                         (long long)(along * s->bytes));
         if (c->count > 1) {
-            l = loop_head(s, walk, 2);
+            l = emit_loop_head(s, pointer, 2);
             snprintf(lb, sizeof lb, "%%p%d.0", l);
             snprintf(lc, sizeof lc, "%%p%d.1", l);
-            columns(s, c, lb, lc);
-            loop_foot(s, l, walk, 2, c->count);
+            emit_columns(s, c, lb, lc);
+            emit_loop_foot(s, l, pointer, 2, c->count);
         } else {
-            columns(s, c, pb, pc);
+            emit_columns(s, c, pb, pc);
         }
         along += wide * c->count;
     }
 }
 
-/* C's rows lie together, or else its columns: then C^T = B^T A^T. */
-static void orient(struct small *s, const struct fixed *f)
+/* Swaps A and B if C's columns are contiguous instead of its rows: C^T = B^T A^T. */
+static void orient_product(struct small *s, const struct fixed *f)
 {
     s->f = *f;
     s->a = "%a";
@@ -658,7 +666,7 @@ static void orient(struct small *s, const struct fixed *f)
     s->b = "%a";
 }
 
-static void declare(struct small *s, int width)
+static void emit_declarations(struct small *s, int width)
 {
     char v[24];
 
@@ -671,29 +679,30 @@ static void declare(struct small *s, int width)
                     v, width);
 }
 
-/* Something readable stands in front of the code: sanitizers of indirect calls look there. */
-static void head(struct small *s)
+/* Emits declarations and the function's head.  The prefix is readable memory before the entry,
+ * where sanitizers of indirect calls look. */
+static void emit_head(struct small *s)
 {
     int wide = 0, last = s->col[s->cols - 1].width;
 
     limber_text_add(s->out, "source_filename = \"%lld x %lld x %lld in tiles of %d x %d\"\n",
                     (long long)s->f.m, (long long)s->f.n, (long long)s->f.k, s->row[0].size,
                     s->col[0].size * s->lanes);
-    declare(s, s->lanes);
+    emit_declarations(s, s->lanes);
     if (last != s->lanes)
-        declare(s, last);
+        emit_declarations(s, last);
     for (int i = 0; i < s->cols; i++)
         wide = s->col[i].size > wide ? s->col[i].size : wide;
-    packers(s);
+    emit_packers(s);
     limber_text_add(s->out,
                     "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly "
                     "%%b, ptr noalias %%c) align 64 prefix [8 x i64] zeroinitializer {\n");
-    if (packs(s))
+    if (needs_packing(s))
         limber_text_add(s->out, "  %%panel = alloca [%lld x i8], align 64\n",
                         (long long)(s->f.k * wide * s->lanes * s->bytes));
 }
 
-/* Without loops over k where all tiles together stay short. */
+/* True if k is fully unrolled: the tiles together are short. */
 static bool is_straight(const struct small *s)
 {
     int64_t total = 0;
@@ -707,7 +716,7 @@ static bool is_straight(const struct small *s)
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out)
 {
-    /* SVE serves register tiles alone */
+    /* SVE is used in register tiles only */
     bool large = t->vector_bits >= 512 && !(limber_cpu_of(t) & CPU_neon), wide = unit == UNIT_f64;
     struct small s = { .out = out,
                        .chunk = chunk,
@@ -717,11 +726,11 @@ bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, con
                        .suffix = wide ? "f64" : "f32" };
 
     s.lanes = (large ? 64 : 32) / s.bytes;
-    orient(&s, f);
+    orient_product(&s, f);
     choose_tiles(&s);
     s.straight = is_straight(&s);
-    head(&s);
-    body(&s);
+    emit_head(&s);
+    emit_body(&s);
     limber_text_add(out, "  ret void\n}\n");
     return !out->failed;
 }

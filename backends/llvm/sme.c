@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The register tile on Arm's matrix unit: outer products of vectors, whose sums are in ZA, all of
- * which a tile has: of vectors of 512 bits 2 x 4 squares of 8 x 8 doubles, or 2 x 2 of 16 x 16
- * words.
+ * The micro-kernel on SME: outer products of vectors with sums in ZA. A register tile takes all of
+ * ZA: with 512-bit vectors 2 x 4 tiles of 8 x 8 doubles, or 2 x 2 of 16 x 16 words.
  *
- * A thread turns ZA and streaming mode on for one register tile.  Whoever called the library may
- * have left its own sums in ZA for whom needs it next to save: TPIDR2_EL0 says where to.
+ * A thread enables ZA and streaming mode for one register tile.  The library's caller may have left
+ * live sums in ZA, under lazy saving: TPIDR2_EL0 points to where they must be saved.
  *
  *   source  Arm Architecture Reference Manual, FEAT_SME; Procedure Call Standard for the Arm 64-bit
  *           Architecture, "ZA and the lazy saving scheme" */
@@ -12,13 +11,13 @@
 
 #include <string.h>
 
-/* The words of one unit's step. */
+/* LLVM's types and intrinsics for a step of one unit. */
 struct step {
-    const char *vector, *packed; /* types: as elements are loaded; as the product takes them */
+    const char *vector, *packed; /* types: as loaded; as the outer product takes them */
     const char *product, *name, *add;
-    int lanes, taken; /* of these types, at the least length */
-    int length, bytes; /* of a vector, of an element */
-    int rows, columns; /* squares of the tile */
+    int lanes, taken; /* lanes of these two types in 128 bits */
+    int length, bytes; /* bytes of a vector; bytes of an element */
+    int rows, columns; /* ZA tiles in a column and in a row of the register tile */
 };
 
 static const struct step of_doubles = { .vector = "<vscale x 2 x double>",
@@ -46,7 +45,7 @@ static const struct step of_bytes = { .vector = "<vscale x 4 x i32>",
                                       .taken = 16,
                                       .bytes = 4 };
 
-static bool describe(const struct kernel_config *k, const struct target *t, struct step *s)
+static bool describe_step(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     *s = k->unit == UNIT_f64 ? of_doubles : k->unit == UNIT_i8 ? of_bytes : of_floats;
     s->length = strcmp(t->isa, "sme256") == 0 ? 32 : 64;
@@ -56,8 +55,8 @@ static bool describe(const struct kernel_config *k, const struct target *t, stru
            s->rows > 0 && s->columns > 0 && s->rows * s->columns <= s->bytes;
 }
 
-/* After the standard's __arm_tpidr2_save: slice after slice of ZA to where the caller's block says,
- * and the word that the caller reads when it is back. */
+/* Lazy save, as __arm_tpidr2_save of the standard does it: stores ZA row by row to the caller's
+ * buffer and clears TPIDR2_EL0, which the caller reads when it resumes. */
 static const char save_za[] = "mrs x9, TPIDR2_EL0\\0A"
                               "cbz x9, 3f\\0A"
                               "ldr x10, [x9]\\0A"
@@ -77,11 +76,11 @@ static const char save_za[] = "mrs x9, TPIDR2_EL0\\0A"
     "(ptr %%a, ptr %%b, i64 %%n, ptr %%c, i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 " \
     "%%step)"
 
-/* LLVM takes the function for one that is called in streaming mode; the assembly text changes the
- * mode.  (LLVM's own change would ask a library for the length of vectors each time.)  The change
- * clears vectors and predicates, so LLVM may hold nothing in them across it.  The caller reaches
- * the function through an address that LLVM cannot see through. */
-static void change_mode(bool start, struct text *out)
+/* Emits a mode change in inline assembly.  LLVM is told that the function is called in streaming
+ * mode; its own mode change would call a library for the vector length each time.  The change
+ * clears vectors and predicates, so LLVM must hold nothing in them across it.  The caller uses an
+ * address that LLVM cannot see through. */
+static void emit_mode_change(bool start, struct text *out)
 {
     limber_text_add(out, "  %%m%d = call i64 asm sideeffect \"%s%s\", \"=r,0", start,
                     start ? save_za : "", start ? "smstart" : "smstop");
@@ -94,7 +93,7 @@ static void change_mode(bool start, struct text *out)
     limber_text_add(out, ",~{nzcv},~{memory}\"(i64 -1)\n");
 }
 
-static void declare(const struct step *s, struct text *out)
+static void emit_declarations(const struct step *s, struct text *out)
 {
     limber_text_add(out,
                     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
@@ -112,7 +111,7 @@ static void declare(const struct step *s, struct text *out)
                         s->taken, s->taken);
 }
 
-static void load(const struct step *s, char side, int at, struct text *out)
+static void emit_load(const struct step *s, char side, int at, struct text *out)
 {
     limber_text_add(out,
                     "  %%%cp%d = getelementptr i8, ptr %%p%c, i64 %d\n"
@@ -122,8 +121,9 @@ static void load(const struct step *s, char side, int at, struct text *out)
                     s->vector, side, at, s->packed);
 }
 
-/* One group of k a round: what is beside the products runs on the core, they do not. */
-static void loop(const struct kernel_config *k, const struct step *s, struct text *out)
+/* Emits the loop over k, one group a round.  It is not unrolled: the core runs the loop's overhead,
+ * the SME unit the products. */
+static void emit_loop(const struct kernel_config *k, const struct step *s, struct text *out)
 {
     limber_text_add(out, "loop:\n"
                          "  %%i = phi i64 [ 0, %%entry ], [ %%i1, %%loop ]\n"
@@ -132,9 +132,9 @@ static void loop(const struct kernel_config *k, const struct step *s, struct tex
                          "  %%ahead = phi ptr [ %%next, %%entry ], [ %%ahead1, %%loop ]\n"
                          "  call void @llvm.prefetch.p0(ptr %%ahead, i32 0, i32 2, i32 1)\n");
     for (int r = 0; r < s->rows; r++)
-        load(s, 'a', r, out);
+        emit_load(s, 'a', r, out);
     for (int v = 0; v < s->columns; v++)
-        load(s, 'b', v, out);
+        emit_load(s, 'b', v, out);
     for (int r = 0; r < s->rows; r++)
         for (int v = 0; v < s->columns; v++)
             limber_text_add(out,
@@ -152,8 +152,9 @@ static void loop(const struct kernel_config *k, const struct step *s, struct tex
                     k->mr * s->bytes, k->nr * s->bytes);
 }
 
-/* Rows of the sums to C, each square's row `i` in a round. */
-static void store(const struct kernel_config *k, const struct step *s, bool add, struct text *out)
+/* Emits stores of the sums to C: each round stores row `i` of every ZA tile. */
+static void emit_store(const struct kernel_config *k, const struct step *s, bool add,
+                       struct text *out)
 {
     const char *p = add ? "add" : "set";
 
@@ -202,12 +203,12 @@ bool limber_sme_text(const struct kernel_config *k, const struct target *t, stru
 {
     struct step s;
 
-    if (!describe(k, t, &s))
+    if (!describe_step(k, t, &s))
         return false;
-    declare(&s, out);
+    emit_declarations(&s, out);
     limber_text_add(out, "define internal void @limber_micro_za" PARAMETERS " noinline nounwind "
                          "\"aarch64_pstate_sm_enabled\" \"aarch64_inout_za\" {\nentry:\n");
-    change_mode(true, out);
+    emit_mode_change(true, out);
     for (int i = 0; i < 2; i++)
         limber_text_add(out,
                         "  %%%s = call <vscale x %d x i1> "
@@ -220,13 +221,13 @@ bool limber_sme_text(const struct kernel_config *k, const struct target *t, stru
                         "  %%bias%d = load %s, ptr %%w%d, align 4\n",
                         v, v * s.length, v, s.vector, v);
     limber_text_add(out, "  br label %%loop\n");
-    loop(k, &s, out);
+    emit_loop(k, &s, out);
     limber_text_add(out, "done:\n  %%fresh = icmp ne i64 %%first, 0\n"
                          "  br i1 %%fresh, label %%set, label %%add\n");
-    store(k, &s, false, out);
-    store(k, &s, true, out);
+    emit_store(k, &s, false, out);
+    emit_store(k, &s, true, out);
     limber_text_add(out, "left:\n");
-    change_mode(false, out);
+    emit_mode_change(false, out);
     limber_text_add(out, "  ret void\n}\n"
                          "define void @limber_micro" PARAMETERS " nounwind {\n"
                          "  %%f = call ptr asm \"\", \"=r,0\"(ptr @limber_micro_za)\n"

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Results whose rows are not dense: a block is computed in a buffer with dense rows, and then moves
- * to where it belongs. */
+ * Results whose rows are not dense: a block is computed in a dense buffer and then copied to C. */
 #include "backends/llvm/stage.h"
 
 #include "backends/llvm/kernel/join.h"
 
 #include <string.h>
 
-static void copy(char *to, const char *from, int size)
+static void copy_element(char *to, const char *from, int size)
 {
-    switch (size) { /* of constant length */
+    switch (size) { /* constant lengths */
     case 1: *to = *from; break;
     case 2: memcpy(to, from, 2); break;
     case 4: memcpy(to, from, 4); break;
@@ -18,9 +17,9 @@ static void copy(char *to, const char *from, int size)
     }
 }
 
-/* Columns [j, j + count) of a stretch between two jumps. */
+/* Columns [j, j + count) of a block that are equally far apart in C. */
 struct stretch {
-    char *at; /* of the block's first row */
+    char *at; /* address of the block's first row */
     int64_t j, count;
 };
 
@@ -34,7 +33,7 @@ static struct stretch stretch_at(const struct staged *s, int64_t j)
                              left < s->cols - j ? left : s->cols - j };
 }
 
-static char *row_of(const struct staged *s, int64_t i, int64_t j)
+static char *buffer_row(const struct staged *s, int64_t i, int64_t j)
 {
     return s->buffer + (i * s->row + j) * s->size;
 }
@@ -48,12 +47,13 @@ void limber_stage_load(const struct staged *s)
 
         for (int64_t i = 0; i < s->rows; i++)
             for (int64_t l = 0; l < x.count; l++)
-                copy(row_of(s, i, j + l), x.at + i * row + l * col, s->size);
+                copy_element(buffer_row(s, i, j + l), x.at + i * row + l * col, s->size);
         j += x.count;
     }
 }
 
-/* Sixteen rows by whole groups of sixteen columns; returns how many columns. */
+/* Stores sixteen rows by whole groups of sixteen columns, transposed; returns the number of
+ * columns. */
 static int64_t store_columns(const struct staged *s, const struct stretch *x, int64_t i)
 {
     int64_t lanes = s->rows - i < KERNEL_LANES ? s->rows - i : KERNEL_LANES;
@@ -63,7 +63,7 @@ static int64_t store_columns(const struct staged *s, const struct stretch *x, in
     if (s->c->row != 1 || (s->size != 4 && s->size != 8) || count == 0)
         return 0;
     for (int64_t l = 0; l < KERNEL_LANES; l++)
-        line[l] = row_of(s, i + (l < lanes ? l : lanes - 1), x->j);
+        line[l] = buffer_row(s, i + (l < lanes ? l : lanes - 1), x->j);
     limber_transpose_here()(line, s->size, (int)lanes, x->at + i * s->size, s->c->col * s->size,
                             count);
     return count;
@@ -75,14 +75,15 @@ static void store_row(const struct staged *s, const struct stretch *x, int64_t i
     int64_t col = s->c->col * s->size;
 
     if (s->c->col == 1)
-        memcpy(to + from * col, row_of(s, i, x->j + from), (size_t)((x->count - from) * s->size));
+        memcpy(to + from * col, buffer_row(s, i, x->j + from),
+               (size_t)((x->count - from) * s->size));
     else
         for (int64_t l = from; l < x->count; l++)
-            copy(to + l * col, row_of(s, i, x->j + l), s->size);
+            copy_element(to + l * col, buffer_row(s, i, x->j + l), s->size);
 }
 
-/* Columns that are neighbours in C lie a stretch apart in the block, as channels of filters in NHWC
- * do: one run of them after another. */
+/* Stores a row whose neighbouring columns in C are `inner` columns apart in the block, as channels
+ * of NHWC filters are: gathers one run of them after another. */
 static void store_across(const struct staged *s, int64_t i)
 {
     const int64_t step = s->c->inner, rest = s->j0 % step;
@@ -92,12 +93,12 @@ static void store_across(const struct staged *s, int64_t i)
         const int64_t count = j < s->cols ? (s->cols - j + step - 1) / step : 0;
         char *to = count ? limber_output_at(s->c, s->i0 + i, s->j0 + j, s->size) : NULL;
 
-        if (s->size == 4) /* of constant length */
-            join_steps(to, row_of(s, i, j), step, count, 4);
+        if (s->size == 4) /* constant lengths */
+            join_steps(to, buffer_row(s, i, j), step, count, 4);
         else if (s->size == 8)
-            join_steps(to, row_of(s, i, j), step, count, 8);
+            join_steps(to, buffer_row(s, i, j), step, count, 8);
         else
-            join_steps(to, row_of(s, i, j), step, count, s->size);
+            join_steps(to, buffer_row(s, i, j), step, count, s->size);
     }
 }
 

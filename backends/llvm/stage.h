@@ -4,8 +4,8 @@
 
 #include "backends/llvm/kernel/kernel.h"
 
-/* A block of C from (i0, j0) on, and the buffer that it is computed in: `row` elements from one
- * row to the next. */
+/* A block of C, from (i0, j0) on, and the buffer in which it is computed; `row` is the buffer's
+ * leading dimension in elements. */
 struct staged {
     const struct output_view *c;
     int64_t i0, j0, rows, cols;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native products of floats by code of the library that reads A as it lies: rows of A begin
- * anywhere, and a table says where their elements are along k.  So neither filters nor windows of
- * an image are packed.  B is read strip by strip, from its own rows, or from a copy of a chain's
- * worth that stays in the first levels of cache.
+ * Native products of floats by code of the library that reads A unpacked.  Rows of A have any
+ * address, and a table has the offsets of their elements along k.  So neither filters nor windows
+ * of an image are packed.  B is read strip by strip, in place or from a copy of one chain that
+ * stays in L1 and L2.
  *
  *   source  Goto, van de Geijn, ACM TOMS 34(3), 2008, without the packing of A;
  *           rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
@@ -12,48 +12,52 @@
 #include <string.h>
 
 enum {
-    RESULT_BYTES = 1 << 20, /* of C, that it adds chains to; of an operand that caches hold */
-    MANY = 96, /* rows of A that are worth a copy of B of which each vector lies in two lines */
-    SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
-                   faster than many rows strip by strip, whose lines of cache lie on many pages */
-    GATHERED = 8, /* rows of A's copy, which lie side by side */
-    KEPT_ROWS = 64, /* that a task gathers for calls to come */
-    TASKS = 4 /* of a worker */
+    /* bytes of C that chains are added to in cache; larger operands are prefetched */
+    RESULT_BYTES = 1 << 20,
+    MANY = 96, /* rows of A that repay a copy of B, if its vectors straddle cache lines */
+    /* largest k for which storing C dominates.  Then a few rows from end to end are faster than
+     * many rows strip by strip, whose cache lines lie on many pages */
+    SHORT = 64,
+    GATHERED = 8, /* rows of A that are interleaved in a gathered copy */
+    KEPT_ROWS = 64, /* rows that a task gathers for a prepared operand */
+    TASKS = 4 /* tasks for each worker */
 };
 
-/* What a launch has in memory. */
-struct job {
+/* State of a launch: tables, buffers and the division into tasks. */
+struct launch_state {
     struct product p;
-    struct view image; /* what is read through windows, before it is framed, */
-    struct patch unframed; /* and these */
-    struct part planes; /* SOURCE_planes, ROWS_taps */
-    struct patch forward; /* of the planes */
+    struct view image; /* view of the image that windows read, before padding is added */
+    struct patch unframed; /* its patch */
+    struct part planes; /* for SOURCE_planes and ROWS_taps */
+    struct patch forward; /* patch of the planes */
     kernel_strip *strip;
-    int64_t *at, *b_at; /* elements along k of A's and B's lines, */
-    int64_t step, b_step; /* or of their first LIMBER_SMALL_K, each so far from the one before */
-    bool stretches; /* A's lines are, and begin at equal distances, */
-    bool fetches; /* and are many: they come from memory */
-    int64_t gathered[LIMBER_SMALL_K]; /* of copies of A's */
+    int64_t *at, *b_at; /* offsets of elements along k, for lines of A and of B */
+    /* not 0: their constant distance; the tables then have LIMBER_SMALL_K entries */
+    int64_t step, b_step;
+    bool stretches; /* lines of A are contiguous along k */
+    bool fetches; /* A exceeds the caches: prefetch it */
+    int64_t gathered[LIMBER_SMALL_K]; /* offsets along k in gathered rows of A */
     char *frame, *packed, *rooms;
-    struct kept *kept; /* where `packed` is, or NULL */
-    struct kept *kept_rows; /* all gathered rows of A, or NULL */
-    int64_t row_keeping; /* tasks that gather these */
-    int64_t room; /* bytes of a worker */
-    int64_t rows, strips; /* of a task */
+    struct kept *kept; /* prepared strips, in the place of `packed`; or NULL */
+    struct kept *kept_rows; /* prepared gathered rows of A, or NULL */
+    int64_t row_keeping; /* number of tasks that gather these */
+    int64_t room; /* bytes of a worker's memory */
+    int64_t rows, strips; /* in a task */
     int64_t row_tasks, strip_tasks;
-    int64_t inner, groups; /* columns side by side in C; strips of them */
+    int64_t inner, groups; /* columns of a contiguous stretch of C; strips in it */
     int64_t frame_rows, pack_tasks;
-    const struct finisher *finish; /* NULL, or what is done to each block of C */
+    const struct finisher *finish; /* epilogue of each block of C, or NULL */
 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int64_t images_of(const struct product *p)
+static int64_t image_count(const struct product *p)
 {
     return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.od * p->window.oh * p->window.ow);
 }
 
-/* Elements from pixel to pixel of a frame. */
+/* Elements from pixel to pixel of a frame, padded by a cache line where windows would share
+ * sets. */
 static int64_t frame_step(const struct product *p)
 {
     const int64_t channels = limber_product_channels(p);
@@ -62,7 +66,7 @@ static int64_t frame_step(const struct product *p)
                                                                          channels;
 }
 
-/* Padding and dilation may make it larger than any memory. */
+/* Bytes of the padded image.  In double: padding and dilation may exceed any memory. */
 static double frame_bytes(const struct product *p)
 {
     double pixels = 1;
@@ -75,20 +79,20 @@ static double frame_bytes(const struct product *p)
         limber_patch_reach(&p->window, i, &first, &end);
         pixels *= (double)(end - first);
     }
-    return pixels * (double)images_of(p) * (double)(frame_step(p) * p->size);
+    return pixels * (double)image_count(p) * (double)(frame_step(p) * p->size);
 }
 
-static int64_t strips_of(const struct product *p)
+static int64_t strip_count(const struct product *p)
 {
     return p->packs ? ceil_div(p->n, p->width) : 0;
 }
 
 static int64_t packed_bytes(const struct product *p)
 {
-    return strips_of(p) * p->width * p->k * p->size;
+    return strip_count(p) * p->width * p->k * p->size;
 }
 
-/* A chain of a strip; what gathers it writes whole vectors. */
+/* Bytes of one chain of a strip.  Gathering writes whole vectors, so there is some more. */
 static int64_t strip_bytes(const struct product *p)
 {
     return round_up((smaller(p->k, LIMBER_SMALL_K) + 16) * p->width * p->size, 64);
@@ -99,19 +103,20 @@ static int64_t most_rows(const struct product *p)
     return ROWS_BYTES / (LIMBER_SMALL_K * p->size);
 }
 
-/* A block of C. */
+/* Bytes of the buffer for a block of C. */
 static int64_t stage_bytes(const struct product *p)
 {
     return p->result == RESULT_staged ? RESULT_BYTES + most_rows(p) * p->width * p->size : 0;
 }
 
-/* Elements of a chain of GATHERED rows; a line of cache more puts groups into different sets. */
+/* Elements of one chain of GATHERED interleaved rows.  A cache line of padding puts groups into
+ * different sets. */
 static int64_t gathered_group(int64_t len)
 {
     return len * GATHERED + LINE / 4;
 }
 
-/* A chain of a block's rows of A. */
+/* Bytes of one chain of a block's gathered rows of A. */
 static int64_t gathered_bytes(const struct product *p)
 {
     int64_t groups = ceil_div(smaller(most_rows(p), p->m), GATHERED);
@@ -121,14 +126,14 @@ static int64_t gathered_bytes(const struct product *p)
                0;
 }
 
-/* Those of all chains and rows. */
+/* Bytes of all gathered rows of A, for all chains. */
 static int64_t kept_rows_bytes(const struct product *p)
 {
     return ceil_div(p->m, GATHERED) *
            (p->k * GATHERED + ceil_div(p->k, LIMBER_SMALL_K) * (LINE / 4)) * p->size;
 }
 
-/* All that, and where rows of A and C begin. */
+/* Bytes of a worker's memory: the above, and the addresses of rows of A and C. */
 static int64_t worker_bytes(const struct product *p)
 {
     return strip_bytes(p) + stage_bytes(p) +
@@ -151,15 +156,15 @@ static int64_t planes_bytes(const struct product *p)
     return limber_planes_bytes(p->f, &forward, p->k);
 }
 
-static double bytes_of(const struct product *p)
+static double workspace_bytes(const struct product *p)
 {
     return frame_bytes(p) + (double)packed_bytes(p) + 2.0 * (double)p->k * 8 +
            (double)p->call->runner->workers * (double)worker_bytes(p) + (double)planes_bytes(p) +
            1024;
 }
 
-/* Finds the products that a call becomes.  Images whose rows lie side by side are products of their
- * own: an image, or its planes, then stay in the second level of cache. */
+/* Finds the products that a call becomes.  Each NCHW image is a product of its own: an image, or
+ * its planes, then stays in L2. */
 static const char *find_product(const struct kernel *k, const struct call *c, struct unpacked *u)
 {
     const struct patch *w = c->b.patch;
@@ -180,40 +185,40 @@ static const char *find_product(const struct kernel *k, const struct call *c, st
     return limber_product_refuses(k, &u->first, &u->product);
 }
 
-static const char *find_in(const struct kernel *k, const struct call *c, double own,
-                           struct unpacked *u)
+static const char *find_fitting_product(const struct kernel *k, const struct call *c, double own,
+                                        struct unpacked *u)
 {
     const char *why = find_product(k, c, u);
     double bytes;
 
     if (why)
         return why;
-    bytes = own + bytes_of(&u->product);
+    bytes = own + workspace_bytes(&u->product);
     return limber_workspace_holds(c, bytes, &u->bytes) ? NULL : "the workspace is too small";
 }
 
-/* A planar image takes memory of its own. */
+/* Finds the product for a filter gradient with few channels, whose NCHW copy takes memory, too. */
 static const char *find_planar(const struct kernel *k, const struct call *c, struct unpacked *u)
 {
     double own;
 
-    if (!limber_planar(c, &u->planar))
+    if (!limber_planar_init(c, &u->planar))
         return "it is no gradient of filters of few channels";
     own = limber_planar_bytes(&u->planar, k->config.bytes);
     limber_planar_call(&u->planar, k->config.bytes);
-    return find_in(k, &u->planar.call, own, u);
+    return find_fitting_product(k, &u->planar.call, own, u);
 }
 
 const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c,
                                     struct unpacked *u)
 {
     u->is_planar = !find_planar(k, c, u);
-    return u->is_planar ? NULL : find_in(k, c, 0, u);
+    return u->is_planar ? NULL : find_fitting_product(k, c, 0, u);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables of offsets ----------------------------------------------------------------------- */
 
-/* Where the elements of a window are that k runs through. */
+/* Sets the offset of each element of a window, in the order of k. */
 static void set_taps(const struct patch *w, int64_t k, int64_t *at)
 {
     const int64_t planes = w->t ? w->t : 1;
@@ -226,8 +231,8 @@ static void set_taps(const struct patch *w, int64_t k, int64_t *at)
                           r * w->dilate[0] * w->row + s * w->dilate[1] * w->col;
 }
 
-/* Where a window begins that moves through a result, so many elements down, across, and from image
- * to image. */
+/* Sets the offset of each pixel's window, in the order of k; the arguments are distances between
+ * rows, pixels and images, in elements. */
 static void set_pixels(const struct patch *w, int64_t down, int64_t across, int64_t image,
                        int64_t k, int64_t *at)
 {
@@ -239,15 +244,15 @@ static void set_pixels(const struct patch *w, int64_t down, int64_t across, int6
                 at[p++] = i * image + y * down + x * across;
 }
 
-/* Are pixels of a result as far apart as these?  0: not all of them. */
+/* The constant distance of these offsets; 0 if it varies. */
 static int64_t pixel_step(const struct patch *w, int64_t down, int64_t across, int64_t image,
                           int64_t k)
 {
     return down == w->ow * across && (k <= w->oh * w->ow || image == w->oh * down) ? across : 0;
 }
 
-/* From one element along k to the next; 0: that varies. */
-static int64_t step_of(const struct view *v, int64_t k)
+/* Distance in elements between neighbours along k; 0 if it varies. */
+static int64_t k_step(const struct view *v, int64_t k)
 {
     const struct patch *w = v->patch;
 
@@ -262,7 +267,8 @@ static int64_t step_of(const struct view *v, int64_t k)
     return w->row == w->s * w->col && w->channel == w->r * w->row ? w->col : 0;
 }
 
-/* step: not 0 where it is all that is to be known; 0 also where all elements along k are one. */
+/* Sets the offsets along k. step: their constant distance, for which LIMBER_SMALL_K of them
+ * suffice; or 0.  A matrix with step 0 repeats one element. */
 static void set_table(const struct view *v, int64_t k, int64_t step, int64_t *at)
 {
     const struct patch *w = v->patch;
@@ -276,26 +282,26 @@ static void set_table(const struct view *v, int64_t k, int64_t step, int64_t *at
         set_taps(w, k, at);
 }
 
-/* Where element p along k of B's lines is. */
-static int64_t b_at(const struct job *j, int64_t p)
+/* Offset of element p along k in lines of B. */
+static int64_t b_offset(const struct launch_state *j, int64_t p)
 {
     return j->b_step ? p * j->b_step : j->b_at[p];
 }
 
-static int64_t line_of(const struct view *v)
+static int64_t line_step(const struct view *v)
 {
     return !v->patch ? v->line : v->patch->transposed ? v->patch->channel : v->patch->image;
 }
 
-static const char *data_of(const struct view *v, int size)
+static const char *first_element(const struct view *v, int size)
 {
     return (const char *)v->data + (v->patch ? v->patch->origin * size : 0);
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-/* The image with its padding, of one group's channels. */
-static void set_frame(struct job *j)
+/* Sets up the copy of the image with padding, if windows need one. */
+static void set_frame(struct launch_state *j)
 {
     struct product *p = &j->p;
     struct patch *w = &p->window;
@@ -317,11 +323,11 @@ static void set_frame(struct job *j)
     w->row = w->w * w->col;
     w->plane = w->h * w->row;
     w->image = w->d * w->plane;
-    j->frame_rows = images_of(p) * w->d * w->h;
+    j->frame_rows = image_count(p) * w->d * w->h;
     image->data = j->frame;
 }
 
-static void fill_frame(const struct job *j, int64_t row)
+static void fill_frame(const struct launch_state *j, int64_t row)
 {
     const struct product *p = &j->p;
     const struct patch *to = &p->window, *from = &j->unframed;
@@ -355,7 +361,7 @@ static void fill_frame(const struct job *j, int64_t row)
     memset(at + stop * to->col * p->size, 0, (size_t)((to->w - stop) * to->col * p->size));
 }
 
-/* Where rows [i, i + rows) begin: a pixel's window. */
+/* Sets line[l] to the first element of row i + l of A: a pixel's window. */
 static void find_rows(const struct product *p, int64_t i, int64_t rows, const void **line)
 {
     const struct patch *w = &p->window;
@@ -380,9 +386,9 @@ static void find_rows(const struct product *p, int64_t i, int64_t rows, const vo
 
 /* ---- B: strips ------------------------------------------------------------------------------- */
 
-/* Sixteen lines, of which those behind the last repeat it, transposed to `width` elements a row. */
-static void turn_lines(const struct product *p, const char *data, int64_t line, int64_t lines,
-                       int64_t count, char *to, int64_t stride)
+/* Transposes up to sixteen lines; missing ones repeat the first.  A row has `width` elements. */
+static void transpose_lines(const struct product *p, const char *data, int64_t line, int64_t lines,
+                            int64_t count, char *to, int64_t stride)
 {
     int64_t step = 16 < lines ? 16 : lines, whole = count / 16 * 16;
     const char *from[16];
@@ -395,7 +401,7 @@ static void turn_lines(const struct product *p, const char *data, int64_t line, 
             memcpy(to + i * stride + l * p->size, from[l] + i * p->size, (size_t)p->size);
 }
 
-/* Columns [first, last) of filters for all of k. */
+/* Packs columns [first, last) of filters, for all of k. */
 static void pack_filters(const struct product *p, int64_t first, int64_t last, char *to)
 {
     const struct patch *w = p->b.patch;
@@ -403,55 +409,56 @@ static void pack_filters(const struct product *p, int64_t first, int64_t last, c
 
     for (int64_t line = first; line < last; line += 16)
         for (int64_t t = 0; t < taps; t++)
-            turn_lines(p,
-                       data_of(&p->b, p->size) +
-                           (line * w->image + t / w->s * w->row + t % w->s * w->col) * p->size,
-                       w->image, last - line, channels, to + t * stride + (line - first) * p->size,
-                       taps * stride);
+            transpose_lines(p,
+                            first_element(&p->b, p->size) +
+                                (line * w->image + t / w->s * w->row + t % w->s * w->col) * p->size,
+                            w->image, last - line, channels,
+                            to + t * stride + (line - first) * p->size, taps * stride);
 }
 
-/* Elements along k that lie side by side from p on. */
-static int64_t stretch_of(const struct view *v, int64_t p)
+/* Number of elements along k from p on that are equally far apart. */
+static int64_t contiguous_count(const struct view *v, int64_t p)
 {
     const struct patch *w = v->patch;
 
     return w ? w->oh * w->ow - p % (w->oh * w->ow) : INT64_MAX;
 }
 
-/* Lines from `data` on, rows [p0, p0 + len) of B. */
-static void pack_lines(const struct job *j, const char *data, int64_t lines, int64_t p0,
+/* Packs rows [p0, p0 + len) of B from lines that start at `data`. */
+static void pack_lines(const struct launch_state *j, const char *data, int64_t lines, int64_t p0,
                        int64_t len, char *to)
 {
     const struct product *p = &j->p;
-    int64_t line = line_of(&p->b);
+    int64_t line = line_step(&p->b);
 
     for (int64_t done = 0, count; done < len; done += count) {
-        count = smaller(len - done, stretch_of(&p->b, p0 + done));
+        count = smaller(len - done, contiguous_count(&p->b, p0 + done));
         for (int64_t l = 0; l < lines; l += 16)
-            turn_lines(p, data + (l * line + b_at(j, p0 + done)) * p->size, line, lines - l, count,
-                       to + (done * p->width + l) * p->size, p->width * p->size);
+            transpose_lines(p, data + (l * line + b_offset(j, p0 + done)) * p->size, line,
+                            lines - l, count, to + (done * p->width + l) * p->size,
+                            p->width * p->size);
     }
 }
 
-static void pack_strip(const struct job *j, int64_t strip)
+static void pack_strip(const struct launch_state *j, int64_t strip)
 {
     const struct product *p = &j->p;
     int64_t first = strip * p->width, last = smaller(first + p->width, p->n);
     char *to = j->packed + first * p->k * p->size;
-    const char *data = data_of(&p->b, p->size) + first * line_of(&p->b) * p->size;
+    const char *data = first_element(&p->b, p->size) + first * line_step(&p->b) * p->size;
 
     if (p->source == SOURCE_filters)
         pack_filters(p, first, last, to);
     else if (p->source == SOURCE_lines)
         pack_lines(j, data, last - first, 0, p->k, to);
     for (int64_t q = 0; q < p->k && p->source == SOURCE_rows; q++)
-        memcpy(to + q * p->width * p->size, data + b_at(j, q) * p->size,
+        memcpy(to + q * p->width * p->size, data + b_offset(j, q) * p->size,
                (size_t)((last - first) * p->size));
 }
 
-/* Columns of a gradient of filters, taken channel by channel, are those of a tap, then of the next:
- * where the first window sees one. */
-static int64_t tap_at(const struct product *p, int64_t column)
+/* Offset of a column of a filter gradient, in the first pixel's window.  Columns go through the
+ * channels of one tap, then of the next. */
+static int64_t tap_offset(const struct product *p, int64_t column)
 {
     const struct patch *w = &p->window;
     int64_t channels = limber_product_channels(p), tap = column / channels;
@@ -460,9 +467,9 @@ static int64_t tap_at(const struct product *p, int64_t column)
            (tap % w->s * w->dilate[1] - w->pad[1]) * w->col;
 }
 
-/* Dense rows of B from `data` on: read where they are, or copied first. */
-static void set_rows(const struct job *j, struct direct_strip *s, const char *data, int64_t p0,
-                     char *room)
+/* Reads dense rows of B in place, or has the micro-kernel copy them to `room` first. */
+static void set_rows(const struct launch_state *j, struct direct_strip *s, const char *data,
+                     int64_t p0, char *room)
 {
     const int64_t step = j->b_step, bytes = step * j->p.size;
 
@@ -475,12 +482,13 @@ static void set_rows(const struct job *j, struct direct_strip *s, const char *da
     s->room = room;
 }
 
-/* Columns [column, column + width) of B, rows [p0, p0 + len): where they are, or their copy. */
-static void set_strip(const struct job *j, struct direct_strip *s, int64_t column, int64_t width,
-                      int64_t p0, int64_t len, char *room)
+/* Points to columns [column, column + width) and rows [p0, p0 + len) of B, in place or in a
+ * copy. */
+static void set_strip(const struct launch_state *j, struct direct_strip *s, int64_t column,
+                      int64_t width, int64_t p0, int64_t len, char *room)
 {
     const struct product *p = &j->p;
-    const char *data = data_of(&p->b, p->size) + column * line_of(&p->b) * p->size;
+    const char *data = first_element(&p->b, p->size) + column * line_step(&p->b) * p->size;
 
     s->b = room;
     s->b_row = p->width;
@@ -494,17 +502,19 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
     case SOURCE_rows: set_rows(j, s, data, p0, room); break;
     case SOURCE_lines: pack_lines(j, data, width, p0, len, room); break;
     case SOURCE_taps:
-        set_rows(j, s, (const char *)p->b.data + tap_at(p, column) * p->size, p0, room);
+        set_rows(j, s, (const char *)p->b.data + tap_offset(p, column) * p->size, p0, room);
         break;
-    case SOURCE_filters: break; /* packed */
+    case SOURCE_filters: break; /* already packed */
     default: j->planes.planes.gather(&j->planes.call, column, 0, p0, len, room); break;
     }
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/* Strips of C do not leave its stretches of columns; their widths are as even as vectors allow. */
-static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *width)
+/* Sets the columns of a strip.  Strips stay within contiguous stretches of C; their widths are as
+ * even as whole vectors allow. */
+static void place_strip(const struct launch_state *j, int64_t strip, int64_t *column,
+                        int64_t *width)
 {
     const struct product *p = &j->p;
     int64_t stretch = strip / j->groups, of = strip % j->groups;
@@ -512,7 +522,7 @@ static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *
     int64_t vectors = ceil_div(count, p->lanes), each = vectors / j->groups;
     int64_t more = vectors % j->groups;
 
-    if (p->packs) { /* whole strips, as they are packed */
+    if (p->packs) { /* packed strips have a fixed width */
         from = of * p->width;
         to = from + p->width;
     } else {
@@ -523,8 +533,8 @@ static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *
     *width = smaller(to, count) - smaller(from, count);
 }
 
-/* Where the rows of a block of A begin. */
-static void find_lines(const struct job *j, int64_t i, int64_t rows, const void **line)
+/* Sets the first elements of a block's rows of A, if they are windows or taps. */
+static void find_lines(const struct launch_state *j, int64_t i, int64_t rows, const void **line)
 {
     const struct product *p = &j->p;
     const struct planes *x = &j->planes.planes;
@@ -543,39 +553,40 @@ static char *result_at(const struct product *p, int64_t i, int64_t column)
     return limber_output_at(&p->c, i, column, p->size);
 }
 
-/* Strips [first, end) of some rows of a result in one stretch. */
-static void finish_block(const struct job *j, int64_t i, int64_t rows, int64_t first, int64_t end)
+/* Calls the epilogue on strips [first, end) of some rows; all lie in one stretch. */
+static void finish_block(const struct launch_state *j, int64_t i, int64_t rows, int64_t first,
+                         int64_t end)
 {
     int64_t from, to, width;
 
-    place(j, first, &from, &width);
-    place(j, end - 1, &to, &width);
+    place_strip(j, first, &from, &width);
+    place_strip(j, end - 1, &to, &width);
     j->finish->block(j->finish, i, rows, from, to + width - from);
 }
 
-/* A chain of filters whose channels lie on pages of their own, where no prefetcher of the CPU
- * follows: a channel's elements are lines side by side. */
-static void fetch_rows(const struct product *p, const struct direct_strip *s)
+/* Prefetches a chain of filters whose channels lie on different pages, which hardware prefetchers
+ * do not follow.  A channel's elements are contiguous cache lines. */
+static void prefetch_filters(const struct product *p, const struct direct_strip *s)
 {
     const struct patch *w = p->a.patch;
     int64_t bytes = s->m * s->a_row * p->size;
 
-    if (p->rows != ROWS_apart || !w || !limber_are_filters(w) || w->channel * p->size < NEAR ||
-        p->m * p->k * p->size <= RESULT_BYTES)
+    if (p->rows != ROWS_apart || !w || !limber_is_window_over_whole_image(w) ||
+        w->channel * p->size < NEAR || p->m * p->k * p->size <= RESULT_BYTES)
         return;
     for (int64_t q = 0; q < s->k; q += w->r * w->s)
         for (int64_t b = 0; b < bytes; b += 64)
             __builtin_prefetch((const char *)s->a + s->at[q] * p->size + b, 0, 2);
 }
 
-/* A chain of rows of A, GATHERED side by side; each element along k of all of them at once, since
- * these lie near each other. */
-static inline __attribute__((always_inline)) void gather_rows(const struct job *j, int64_t i,
-                                                              int64_t rows, int64_t p0, int64_t len,
-                                                              int size, char *room)
+/* Gathers a chain of rows of A, interleaved by GATHERED. The inner loop goes through the rows,
+ * since their elements are near each other. */
+static inline __attribute__((always_inline)) void gather_rows(const struct launch_state *j,
+                                                              int64_t i, int64_t rows, int64_t p0,
+                                                              int64_t len, int size, char *room)
 {
-    const int64_t line = line_of(&j->p.a) * size, group = gathered_group(len) * size;
-    const char *from = data_of(&j->p.a, size) + i * line;
+    const int64_t line = line_step(&j->p.a) * size, group = gathered_group(len) * size;
+    const char *from = first_element(&j->p.a, size) + i * line;
 
     for (int64_t q = 0; q < len; q++, room += GATHERED * size) {
         const char *at = from + j->at[p0 + q] * size;
@@ -589,17 +600,17 @@ static inline __attribute__((always_inline)) void gather_rows(const struct job *
     }
 }
 
-static void gather_a(const struct job *j, int64_t i, int64_t rows, int64_t p0, int64_t len,
+static void gather_a(const struct launch_state *j, int64_t i, int64_t rows, int64_t p0, int64_t len,
                      char *room)
 {
-    if (j->p.size == 4) /* of constant length */
+    if (j->p.size == 4) /* constant lengths */
         gather_rows(j, i, rows, p0, len, 4, room);
     else
         gather_rows(j, i, rows, p0, len, 8, room);
 }
 
-/* Row i among those that are kept, the chain from p0 on. */
-static char *kept_row(const struct job *j, int64_t i, int64_t p0, int64_t len)
+/* Address of row i in the prepared gathered rows, in the chain from p0 on. */
+static char *prepared_row(const struct launch_state *j, int64_t i, int64_t p0, int64_t len)
 {
     const struct product *p = &j->p;
     int64_t before = p0 * GATHERED + p0 / LIMBER_SMALL_K * (LINE / 4);
@@ -609,19 +620,19 @@ static char *kept_row(const struct job *j, int64_t i, int64_t p0, int64_t len)
                p->size;
 }
 
-static void keep_rows(const struct job *j, int64_t task)
+static void gather_prepared_rows(const struct launch_state *j, int64_t task)
 {
     const struct product *p = &j->p;
     int64_t i = task / ceil_div(p->k, LIMBER_SMALL_K) * KEPT_ROWS;
     int64_t p0 = task % ceil_div(p->k, LIMBER_SMALL_K) * LIMBER_SMALL_K;
     int64_t len = smaller(p->k - p0, LIMBER_SMALL_K);
 
-    gather_a(j, i, smaller(p->m - i, KEPT_ROWS), p0, len, kept_row(j, i, p0, len));
+    gather_a(j, i, smaller(p->m - i, KEPT_ROWS), p0, len, prepared_row(j, i, p0, len));
 }
 
-static void run_begin(void *arg, int64_t task, int worker)
+static void run_preparation(void *arg, int64_t task, int worker)
 {
-    const struct job *j = arg;
+    const struct launch_state *j = arg;
 
     (void)worker;
     if (task < j->frame_rows)
@@ -629,14 +640,14 @@ static void run_begin(void *arg, int64_t task, int worker)
     else if ((task -= j->frame_rows) < j->pack_tasks)
         pack_strip(j, task);
     else if ((task -= j->pack_tasks) < j->row_keeping)
-        keep_rows(j, task);
+        gather_prepared_rows(j, task);
     else
         limber_planes_task(&j->planes, task - j->row_keeping);
 }
 
 static void run_block(void *arg, int64_t task, int worker)
 {
-    const struct job *j = arg;
+    const struct launch_state *j = arg;
     const struct product *p = &j->p;
     int64_t i = task / j->strip_tasks * j->rows, first = task % j->strip_tasks * j->strips;
     int64_t all = ceil_div(p->n, j->inner) * j->groups, end = smaller(first + j->strips, all);
@@ -645,10 +656,11 @@ static void run_block(void *arg, int64_t task, int worker)
     void **c_line = (void **)(void *)(line + most_rows(p));
     char *gathered = room + j->room - gathered_bytes(p);
     struct staged staged = { .c = &p->c, .size = p->size, .buffer = room + strip_bytes(p) };
-    const char *rows = data_of(&p->a, p->size) + i * line_of(&p->a) * p->size;
-    struct direct_strip s = {
-        .m = smaller(j->rows, p->m - i), .a_row = line_of(&p->a), .c_row = p->c.row, .size = p->size
-    };
+    const char *rows = first_element(&p->a, p->size) + i * line_step(&p->a) * p->size;
+    struct direct_strip s = { .m = smaller(j->rows, p->m - i),
+                              .a_row = line_step(&p->a),
+                              .c_row = p->c.row,
+                              .size = p->size };
 
     if (p->rows == ROWS_apart && !p->gathers && !p->a.patch && p->a.line == 1 && p->a.p != 1)
         s.beside = p->a.p;
@@ -662,8 +674,8 @@ static void run_block(void *arg, int64_t task, int worker)
         s.c_line = c_line;
     }
     if (p->result == RESULT_staged) {
-        place(j, first, &staged.j0, &staged.cols);
-        place(j, end - 1, &staged.row, &staged.cols);
+        place_strip(j, first, &staged.j0, &staged.cols);
+        place_strip(j, end - 1, &staged.row, &staged.cols);
         staged.i0 = i;
         staged.rows = s.m;
         staged.row += staged.cols - staged.j0;
@@ -676,14 +688,14 @@ static void run_block(void *arg, int64_t task, int worker)
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
         s.a = rows + p0 * j->step * p->size;
         s.at = j->step ? j->at : j->at + p0;
-        fetch_rows(p, &s);
+        prefetch_filters(p, &s);
         if (j->stretches)
-            s.at = limber_direct_along; /* which the code knows */
+            s.at = limber_direct_along; /* a constant table that the micro-kernel recognises */
         if (p->gathers && !j->kept_rows)
             gather_a(j, i, s.m, p0, s.k, gathered);
         for (int64_t l = 0; l < s.m && p->gathers; l++)
             line[l] = j->kept_rows ?
-                          kept_row(j, i + l, p0, s.k) :
+                          prepared_row(j, i + l, p0, s.k) :
                           gathered + (l / GATHERED * gathered_group(s.k) + l % GATHERED) * p->size;
         if (p->gathers)
             s.at = j->gathered;
@@ -693,7 +705,7 @@ static void run_block(void *arg, int64_t task, int worker)
         for (int64_t strip = first; strip < end; strip++) {
             int64_t column;
 
-            place(j, strip, &column, &s.columns);
+            place_strip(j, strip, &column, &s.columns);
             if (s.columns == 0)
                 continue;
             s.column = column;
@@ -710,8 +722,9 @@ static void run_block(void *arg, int64_t task, int worker)
         finish_block(j, i, s.m, first, end);
 }
 
-/* Rows whose part of a chain stays in the second level of cache; tasks enough for all workers. */
-static void share(struct job *j, int busy)
+/* Divides the work into tasks: rows whose part of a chain stays in L2, and enough tasks for all
+ * workers. */
+static void divide_work(struct launch_state *j, int busy)
 {
     const struct product *p = &j->p;
     int64_t all;
@@ -725,7 +738,7 @@ static void share(struct job *j, int busy)
     j->rows = ceil_div(p->m, ceil_div(p->m, most_rows(p)));
     if (j->p.lanes * p->size == 64 && p->source == SOURCE_rows && p->result == RESULT_dense &&
         p->k <= SHORT && p->c.row * p->size >= NEAR)
-        j->rows = smaller(j->rows, FEW); /* with AVX-512: without, all rows are faster */
+        j->rows = smaller(j->rows, FEW); /* measured with AVX-512; otherwise many rows are faster */
     j->strips = all;
     if (p->k > LIMBER_SMALL_K || p->result == RESULT_staged)
         j->strips = smaller(all, RESULT_BYTES / (j->rows * p->width * p->size) + 1);
@@ -741,15 +754,16 @@ static void share(struct job *j, int busy)
     j->strip_tasks = ceil_div(all, j->strips);
 }
 
-/* Of B, or of the image whose gradient is turned; returns how many tasks pack them. */
-static int64_t begin_planes(struct job *j, char *memory)
+/* Sets up planes of B, or of the image whose gradient is transposed; returns the number of tasks
+ * that pack them. */
+static int64_t begin_planes(struct launch_state *j, char *memory)
 {
     const struct product *p = &j->p;
     struct view v = p->gradient ? p->a : p->b;
     struct kernel_call *call = &j->planes.call;
 
     j->forward = *v.patch;
-    if (p->gradient) { /* pixels of planes are side by side, one for each of the result */
+    if (p->gradient) { /* the planes have one pixel for each pixel of the result */
         j->forward.transposed = 0;
         v.patch = &j->forward;
     }
@@ -762,8 +776,8 @@ static int64_t begin_planes(struct job *j, char *memory)
     return call->tasks[1];
 }
 
-/* Of the pixels that a gradient of filters takes along k. */
-static void set_window_table(struct job *j)
+/* Sets the offsets of the pixels that a filter gradient goes through along k. */
+static void set_window_table(struct launch_state *j)
 {
     const struct patch *w = &j->p.window;
     const int64_t down = w->stride[0] * w->row, across = w->stride[1] * w->col;
@@ -775,20 +789,20 @@ static void set_window_table(struct job *j)
         set_pixels(w, down, across, w->image, j->p.k, j->b_at);
 }
 
-/* Returns whether the result is finished. */
+/* Returns whether the epilogue has been applied. */
 static bool run_product(const struct kernel *k, const struct product *p, char *memory)
 {
     const struct call *c = p->call;
-    struct job j = { .p = *p, .strip = limber_strip_code(k->cpu) };
+    struct launch_state j = { .p = *p, .strip = limber_strip_code(k->cpu) };
     int64_t planes = 0, begin;
 
     memory = limber_aligned(memory);
-    j.at = (int64_t *)(void *)limber_take(&memory, j.p.k * 8);
-    j.b_at = (int64_t *)(void *)limber_take(&memory, j.p.k * 8);
-    j.frame = limber_take(&memory, (int64_t)frame_bytes(&j.p));
-    j.packed = limber_take(&memory, packed_bytes(&j.p));
+    j.at = (int64_t *)(void *)limber_take_memory(&memory, j.p.k * 8);
+    j.b_at = (int64_t *)(void *)limber_take_memory(&memory, j.p.k * 8);
+    j.frame = limber_take_memory(&memory, (int64_t)frame_bytes(&j.p));
+    j.packed = limber_take_memory(&memory, packed_bytes(&j.p));
     j.room = worker_bytes(&j.p);
-    j.rooms = limber_take(&memory, c->runner->workers * j.room);
+    j.rooms = limber_take_memory(&memory, c->runner->workers * j.room);
     set_frame(&j);
     if (j.p.source == SOURCE_planes || j.p.gradient)
         planes = begin_planes(&j, memory);
@@ -798,26 +812,26 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
         set_pixels(&j.forward, j.planes.planes.columns, 1,
                    j.planes.planes.high * j.planes.planes.columns, j.p.k, j.at);
     else
-        j.step = j.p.gathers ? 0 : step_of(&j.p.a, j.p.k);
+        j.step = j.p.gathers ? 0 : k_step(&j.p.a, j.p.k);
     if (j.p.rows == ROWS_apart)
         set_table(&j.p.a, j.p.k, j.step, j.at);
     j.stretches = j.step == 1;
     j.fetches = j.stretches && j.p.m * j.p.k * j.p.size > RESULT_BYTES;
     if (j.p.source == SOURCE_rows || j.p.source == SOURCE_lines)
-        j.b_step = step_of(&j.p.b, j.p.k);
+        j.b_step = k_step(&j.p.b, j.p.k);
     if (j.p.source == SOURCE_rows || j.p.source == SOURCE_lines)
         set_table(&j.p.b, j.p.k, j.b_step, j.b_at);
     else if (j.p.source == SOURCE_taps)
         set_window_table(&j);
     for (int64_t q = 0; q < LIMBER_SMALL_K && j.p.gathers; q++)
         j.gathered[q] = q * GATHERED;
-    share(&j, limber_runner_busy(c->runner));
+    divide_work(&j, limber_runner_busy(c->runner));
     if (c->finish && j.inner >= j.p.n)
         j.finish = p->turned ? c->finish->turned : c->finish;
     if (j.p.packs && j.p.keep)
         j.kept = j.p.keep->alloc(j.p.keep->self, KEPT_strips, (size_t)packed_bytes(&j.p));
     j.packed = j.kept ? j.kept->memory : j.packed;
-    j.pack_tasks = j.kept && j.kept->packed ? 0 : strips_of(&j.p);
+    j.pack_tasks = j.kept && j.kept->packed ? 0 : strip_count(&j.p);
     if (p->keep_rows)
         j.kept_rows =
             p->keep_rows->alloc(p->keep_rows->self, KEPT_rows, (size_t)kept_rows_bytes(p));
@@ -825,7 +839,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
         j.row_keeping = ceil_div(p->m, KEPT_ROWS) * ceil_div(p->k, LIMBER_SMALL_K);
     begin = j.frame_rows + j.pack_tasks + j.row_keeping + planes;
     if (begin > 0)
-        c->runner->run(c->runner->self, begin, run_begin, &j);
+        c->runner->run(c->runner->self, begin, run_preparation, &j);
     if (j.kept && !j.kept->packed)
         j.p.keep->packed(j.p.keep->self, j.kept);
     if (j.row_keeping > 0)
@@ -838,8 +852,8 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     return j.finish != NULL;
 }
 
-/* Lets the product read and store where the call's data is now. */
-static void bind(struct product *p, const struct call *c)
+/* Points the product to the call's current data. */
+static void set_data(struct product *p, const struct call *c)
 {
     p->a.data = p->turned ? c->b.data : c->a.data;
     p->b.data = p->turned ? c->a.data : c->b.data;
@@ -859,13 +873,13 @@ bool limber_unpacked_run(const struct kernel *k, struct unpacked *u, char *memor
         c->c.data = u->planar.call.c.data;
     }
     if (u->products > 1)
-        c->finish = NULL; /* all of the images' results are finished, or none */
+        c->finish = NULL; /* the epilogue is applied to all images' results or to none */
     for (int64_t i = 0; i < u->products; i++) {
         if (i > 0) {
             c->b.data = (const char *)c->b.data + u->image * u->product.size;
             c->c.data = (char *)c->c.data + c->c.outer * u->product.size;
         }
-        bind(&u->product, c);
+        set_data(&u->product, c);
         finished = run_product(k, &u->product, memory) && finished;
     }
     if (u->is_planar)

@@ -1,50 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native products of floats that read A as it lies (unpacked.c): which they are (product.c). */
+ * Native products of floats that read A unpacked (unpacked.c); product.c decides which. */
 #ifndef LIMBER_LLVM_UNPACKED_H
 #define LIMBER_LLVM_UNPACKED_H
 
 #include "backends/llvm/part.h"
 
 enum {
-    ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
-    LINE = 64, /* bytes of a cache's line */
-    ALIAS = 2048, /* bytes: addresses a multiple of it apart share sets of the nearest cache */
-    NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
-    FEW = 24 /* such rows; and lines that are not worth panels, even where these are kept */
+    ROWS_BYTES = 512 << 10, /* bytes of A, of one chain, that a task keeps in L2 */
+    LINE = 64, /* bytes of a cache line */
+    ALIAS = 2048, /* bytes: addresses that differ by a multiple share L1 sets */
+    NEAR = 4096, /* bytes between rows of B from which on few rows of A read them in place */
+    FEW = 24 /* most such rows; also lines that do not repay panels, even prepared ones */
 };
 
-/* Whether windows that begin at each `stride`-th pixel, of pixels `bytes` apart, share sets of the
- * nearest cache, and would not with a line of it more between pixels.  Pixels of a few bytes never
- * do. */
+/* True if windows at every `stride`-th pixel share L1 sets, and would not with pixels one cache
+ * line longer.  `bytes` is the distance of pixels. */
 static inline bool limber_shares_sets(int64_t bytes, int64_t stride)
 {
     return stride % (ALIAS / LINE) != 0 && bytes % ALIAS * (stride % ALIAS) % ALIAS == 0;
 }
 
-/* Where B's strips come from. */
+/* Source of B's strips. */
 enum source {
-    SOURCE_rows, /* dense rows */
+    SOURCE_rows, /* dense rows, read in place or copied */
     SOURCE_lines, /* dense columns, transposed 16 by 16 */
-    SOURCE_filters, /* channels of filters lie side by side: turned and transposed once */
-    SOURCE_planes, /* of an image whose rows lie side by side */
-    SOURCE_taps /* pixels of an image, whose channels do, for a gradient of filters */
+    SOURCE_filters, /* filters with contiguous channels, transposed once */
+    SOURCE_planes, /* planes of an NCHW image */
+    SOURCE_taps /* pixels of an NHWC image, for a filter gradient */
 };
 
-/* What rows of A are. */
+/* Kind of A's rows. */
 enum rows {
-    ROWS_apart, /* some elements apart */
-    ROWS_windows, /* windows of an image whose channels lie side by side */
-    ROWS_taps /* elements of windows, each seen by all pixels: of planes */
+    ROWS_apart, /* a line with a constant distance to the next */
+    ROWS_windows, /* a window of an NHWC image */
+    ROWS_taps /* one element of the windows, as each pixel sees it, from planes */
 };
 
-/* Where rows of C are. */
+/* Destination of C's rows. */
 enum result {
-    RESULT_dense, /* some elements apart, in stretches of columns */
-    RESULT_lines, /* anywhere */
-    RESULT_staged /* in a buffer, from which they are moved */
+    RESULT_dense, /* at a constant distance, with contiguous stretches of columns */
+    RESULT_lines, /* at any address */
+    RESULT_staged /* in a buffer, from which they are copied */
 };
 
-/* A product C = A B of `size` bytes an element, or C^T = B^T A^T, whose C is dense along rows. */
+/* A product C = A B, or C^T = B^T A^T, with dense rows of C; elements have `size` bytes. */
 struct product {
     const struct kernel_config *f;
     const struct call *call;
@@ -52,53 +51,53 @@ struct product {
     struct output_view c;
     int64_t m, n, k;
     int size;
-    bool adds; /* to C: beta is not 0 */
-    bool one_chain; /* of all of k, not one of LIMBER_SMALL_K after the other */
+    bool adds; /* beta is not 0 */
+    bool one_chain; /* k is one chain, not several of LIMBER_SMALL_K elements */
     struct scaling scaling;
     enum source source;
-    bool packs; /* all strips of B at first, each of `width` columns and all of k */
-    const struct keeper *keep; /* of these; or NULL */
+    bool packs; /* all strips of B are packed first: `width` columns each, for all of k */
+    const struct keeper *keep; /* prepared strips of B, or NULL */
     enum rows rows;
     enum result result;
-    struct patch window; /* of the image that is read as it is, or framed */
-    bool frames; /* it is read from a copy that has the padding */
-    bool gathers; /* rows of A are copied, a chain at a time, so that they lie side by side */
-    const struct keeper *keep_rows; /* of all these copies; or NULL */
-    bool turned, gradient; /* C^T = B^T A^T; of filters, turned */
-    int64_t width, lanes; /* of a strip, of a vector */
+    struct patch window; /* image that windows read, with padding if `frames` */
+    bool frames; /* the image is copied with its padding */
+    bool gathers; /* rows of A are copied, one chain at a time, and interleaved */
+    const struct keeper *keep_rows; /* prepared copies of all rows, or NULL */
+    bool turned, gradient; /* the product is transposed; it is a transposed filter gradient */
+    int64_t width, lanes; /* columns of a strip; elements of a vector */
 };
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
-/* NULL where the call is such a product, and it pays; else why not.  *p points to *c. */
+/* NULL if the call is faster as an unpacked product; else the reason why not.  *p points to *c. */
 const char *limber_product_refuses(const struct kernel *kernel, const struct call *c,
                                    struct product *p);
-/* Lines of filters, and of all windows that are whole images, begin `image` elements apart. */
-bool limber_are_filters(const struct patch *w);
-/* Pixels of the image that windows see down, across or (2) in depth: the first, and one behind the
- * last. */
+/* True if each window is a whole image, as filters are: lines begin `image` elements apart. */
+bool limber_is_window_over_whole_image(const struct patch *w);
+/* The range [*first, *end) of pixels that windows see, in rows (of = 0), columns (1) or planes (2).
+ * It may reach into padding. */
 void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *end);
-/* The image's planes, as forward they would be. */
+/* The forward convolution whose planes a filter gradient reads. */
 struct call limber_forward_call(const struct call *c);
-/* Of the image that is read through windows. */
+/* Channels of the image that windows read. */
 int64_t limber_product_channels(const struct product *p);
 
 /* ---- planar.c -------------------------------------------------------------------------------- */
 
-/* A gradient of filters as that of an image whose channels lie apart. */
+/* A filter gradient that is computed on an NCHW copy of the image. */
 struct planar {
     const struct call *of;
     struct call call;
-    struct patch patch; /* what the call's windows see */
+    struct patch patch; /* patch of the copy */
     int64_t images, channels, pixels;
     int size;
     char *image, *gradient;
 };
-/* Is it one that is better so?  x->call is not complete. */
-bool limber_planar(const struct call *c, struct planar *x);
+/* True if the gradient is faster so. x->call is not complete yet. */
+bool limber_planar_init(const struct call *c, struct planar *x);
 double limber_planar_bytes(const struct planar *x, int size);
-/* Completes the call, which points to x, but for memory; gives it memory; fills its image; stores
- * its result. */
+/* In order: completes the call, which then points to x; assigns memory; fills the image; stores the
+ * result. */
 void limber_planar_call(struct planar *x, int size);
 void limber_planar_place(struct planar *x, char *memory);
 void limber_planar_fill(struct planar *x);
@@ -106,19 +105,19 @@ void limber_planar_store(const struct planar *x);
 
 /* ---- unpacked.c ------------------------------------------------------------------------------ */
 
-/* A launch that is accepted, as it was: it points into itself and to the call. */
+/* An accepted launch.  It must not be copied: it points into itself and to the call. */
 struct unpacked {
     bool is_planar;
     struct planar planar;
-    struct call first; /* one product: the call, or its first image, */
-    struct product product; /* as it is computed */
-    int64_t products, image; /* one after the other, so many elements of the image apart */
-    int64_t bytes; /* of memory */
+    struct call first; /* the call, or its first image */
+    struct product product; /* how it is computed */
+    int64_t products, image; /* number of products, and their distance in the image in elements */
+    int64_t bytes; /* bytes of workspace */
 };
-/* NULL where a launch that packs no side of a native product serves; else why not. */
+/* NULL if a native product can be launched without packing A; else the reason why not. */
 const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c,
                                     struct unpacked *u);
-/* Answers whether the call's result is finished. */
+/* Returns whether the epilogue has been applied. */
 bool limber_unpacked_run(const struct kernel *k, struct unpacked *u, char *memory);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Bytes that are mostly zeros, for the disk: runs of zero words are counted, others are kept.  The
- * form is a sequence of (zero words, words, the words). */
+ * Compresses bytes that are mostly zeros, for the disk.  The format is a sequence of (number of
+ * zero words, number of other words, these words). */
 #include "backends/llvm/llvm.h"
 
 #include <string.h>

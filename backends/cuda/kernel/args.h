@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the launcher hands to kernels: read by both, hence C that is C++ as well. */
+ * Kernel arguments.  Launcher and kernels read this file, so it is both C and C++. */
 #ifndef LIMBER_CUDA_ARGS_H
 #define LIMBER_CUDA_ARGS_H
 
@@ -11,24 +11,25 @@ struct tensor_map {
 };
 #endif
 
-/* Where position p of a simulated unit's order lies: runs of `run` positions fill run_slots each,
- * so that blocks and groups begin at whole pieces. */
+/* How k is padded for a simulated unit: each `run` positions of the unit's order fill run_slots
+ * slots, so that blocks and groups begin at whole pieces. */
 struct slots {
     int64_t k, run, run_slots;
-    int32_t count;                  /* in all */
-    int32_t group, part;            /* of a group, of a part of k; 0: there is one */
-    int64_t part_length;            /* in positions */
+    int32_t count;                  /* slots in all */
+    int32_t group, part;            /* slots of a group, of a part of k; 0: there is only one */
+    int64_t part_length;            /* positions */
 };
 
-/* An operand with the index map that its view points to. */
+/* An operand and the index map to which its view points. */
 struct operand_args {
-    struct view view;               /* patch and pairs are NULL: limber_operand_view sets them */
+    struct view view; /* view.patch and view.pairs are NULL; limber_operand_view sets them */
     struct patch patch;
     struct pair_map pairs;
     int32_t patched, paired;
-    int32_t images;                 /* 0, or one after the other in each matrix, */
-    int64_t image;                  /* so many bytes apart */
-    struct spread each;             /* of the matrices of a batch, or of a convolution's groups */
+    int32_t images;                 /* images in each matrix, or 0 */
+    int64_t image;                  /* bytes from image to image */
+    /* distances or addresses of a batch's matrices, or of a convolution's groups */
+    struct spread each;
 };
 
 PRIM struct view limber_operand_view(const struct operand_args *o)
@@ -40,13 +41,13 @@ PRIM struct view limber_operand_view(const struct operand_args *o)
     return v;
 }
 
-/* The matrix that image g, counted through all matrices, is of; or matrix g. */
+/* Matrix of image g, counted over all matrices; without images matrix g. */
 PRIM int64_t limber_matrix_of(const struct operand_args *o, int64_t g)
 {
     return o->images ? g / o->images : g;
 }
 
-/* Of matrix or image g. */
+/* View of matrix or image g. */
 PRIM struct view limber_operand_at(const struct operand_args *o, int64_t g)
 {
     struct view v = limber_operand_view(o);
@@ -57,109 +58,109 @@ PRIM struct view limber_operand_at(const struct operand_args *o, int64_t g)
     return v;
 }
 
-enum { SCALED_lines = 1, SCALED_all };      /* by a power of two for each line, for all of them */
+enum { SCALED_lines = 1, SCALED_all }; /* power-of-two scales: one for each line, or one for all */
 
-/* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
- * apart; what is padded is zero.  Lines of a batch's matrices follow each other; of images, the
- * lines are pixels. */
+/* Packs an operand, or some of its lines, to limbs [limb][line][element], with lines `pitch` bytes
+ * apart and zero padding.  Lines of a batch's matrices follow each other.  The lines of an image
+ * are its pixels. */
 struct pack_args {
     struct operand_args operand;
-    int64_t line0, lines;           /* of one matrix; `padded` are written */
+    int64_t line0, lines;           /* lines of one matrix to pack; `padded` lines are written */
     int64_t length, padded;
     char *limbs;
-    int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
-    struct tile_subset tile_subset;         /* where block is not NULL */
-    const int32_t *emax;            /* of the part's lines, where they are scaled, or of all */
-    int32_t blocks_p;               /* blocks that share lines, side by side along k */
-    const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
+    int64_t pitch, limb;            /* bytes from line to line, and from limb to limb */
+    struct tile_subset tile_subset;         /* used if block is not NULL */
+    const int32_t *emax;            /* exponents of the part's lines, or one of all lines */
+    int32_t blocks_p;               /* blocks along k that share lines */
+    const int32_t *choice; /* NULL, or the guard's choice; this kernel runs if it is `mine` */
     int32_t mine;
-    struct slots slots;             /* of a simulated unit */
-    float *scales;                  /* [line][block]; for instructions bytes, of padded lines */
+    struct slots slots;             /* for a simulated unit */
+    float *scales; /* [line][block]; block-scaled instructions: bytes, padded lines included */
     int64_t scale_blocks;
-    uint32_t *wide;                 /* of each tile: needs wide lanes */
-    int32_t blocks;                 /* of one matrix or image */
-    int64_t matrices;               /* that the launch takes */
+    uint32_t *wide;                 /* for each tile: it needs FP64 lanes */
+    int32_t blocks;                 /* thread blocks for one matrix or image */
+    int64_t matrices;               /* in this launch */
 };
 
-/* Both operands, or one: the first blocks are those of A. */
+/* Packs one or both operands; the first `first` blocks pack A. */
 struct packs_args {
     struct pack_args side[2];
     int32_t first;
 };
 
-/* Where products and finished elements go; of a batch, those of its first product. */
+/* Destination of products and finished elements; of a batch, of its first product. */
 struct result_args {
-    int64_t m, n;                   /* of this part of C, which begins at (i0, j0) */
+    int64_t m, n;                   /* size of this part of C, which begins at (i0, j0) */
     int64_t i0, j0;
     struct output_view c;
-    struct spread each_c;           /* of a batch */
-    int64_t each_a, each_b;         /* lines from one product's exponents and flags to the next's;
-                                       0: one matrix serves all */
-    const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled, or of all */
-    const uint8_t *special_a, *special_b;   /* of this part, or NULL */
+    struct spread each_c;           /* distances or addresses of a batch's results */
+    /* lines from one product's exponents and flags to the next's; 0: all share one matrix */
+    int64_t each_a, each_b;
+    const int32_t *emax_a, *emax_b; /* exponents of this part's lines, or one of all lines */
+    const uint8_t *special_a, *special_b;   /* flags of this part's lines, or NULL */
     uint64_t *overflow;
     char *totals;                   /* [accumulator][product][row][column] */
-    int64_t total_pitch, total_size;        /* bytes of a row, of an accumulator */
-    const int32_t *choice;          /* as above */
+    int64_t total_pitch, total_size;        /* bytes of a row; bytes of an accumulator */
+    const int32_t *choice;          /* the guard, as in pack_args */
     int32_t mine;
-    int32_t dry;                    /* only count what does not fit */
-    int32_t wide;                   /* integer totals have 64 bits, else 32 */
-    char alpha[16], beta[16];       /* in the result's format, integers in i64 */
+    int32_t dry;                    /* store nothing, only count what does not fit */
+    int32_t wide;                   /* integer totals have 64 bits, not 32 */
+    char alpha[16], beta[16];       /* in the result's format; integers as i64 */
 };
 
-/* How the lines of B see an image whose limbs are [limb][image][row][column][channel].  Limbs of a
- * matrix are an image of one row that is seen pixel by pixel. */
+/* How lines of B see an image whose limbs are [limb][image][row][column][channel].  Limbs of a
+ * matrix are treated as an image of one row, which is seen pixel by pixel. */
 struct window {
-    int64_t line0;                  /* of this part; the limbs begin with the image of line 0 */
-    int32_t h, w, r, s, oh, ow;     /* as struct patch */
+    int64_t line0; /* first line of this part; the limbs begin with the image of line 0 */
+    int32_t h, w, r, s, oh, ow;     /* sizes, as in struct patch */
     int32_t stride[2], pad[2], dilate[2];
-    int32_t pieces;                 /* of 16 bytes, of a pixel */
-    uint32_t inverse_pieces, inverse_s;     /* as `limber_divide_by` takes them */
+    int32_t pieces;                 /* 16-byte pieces of a pixel */
+    uint32_t inverse_pieces, inverse_s;     /* for limber_divide_by */
 };
 
-/* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together,
- * or (across) neighbouring lines do; with `whole` their rows begin at multiples of 16 bytes. */
+/* An operand that the multiply kernel splits into limbs.  Elements of a line are contiguous or, if
+ * `across`, neighbouring lines are. whole: rows begin at multiples of 16 bytes. */
 struct origin {
     struct operand_args operand;
     int32_t across, whole;
 };
 
 struct multiply_args {
-    struct tensor_map map_a, map_b; /* of the limbs, for Hopper */
+    struct tensor_map map_a, map_b; /* tensor maps of the limbs, for Hopper */
     const char *limbs_a, *limbs_b;
     int64_t pitch, limb_a, limb_b;
-    int32_t tiles_m, tiles_n, tasks;        /* tiles of one product */
-    int32_t products, each_a, each_b;       /* of a batch; lines of limbs from one to the next, 0:
-                                               they share them */
-    int64_t next_b;                 /* the same in bytes, where B is fetched through a window */
-    int32_t cluster;                /* 1 or 2 blocks that take one task, by rows of tiles */
-    int32_t steps;                  /* along k of one limb */
-    uint32_t inverse_steps;         /* as `limber_divide_by` takes it */
-    const uint8_t *shown_a, *shown_b;       /* [row or column of tiles][part of k]: something is
-                                               shown there; NULL: everywhere */
-    int32_t shown, shown_shift;     /* parts of k; the power of two of steps that one has */
-    struct window window;           /* where B is fetched through one; else pitch is B's, too */
+    int32_t tiles_m, tiles_n, tasks;        /* tiles_m and tiles_n: of one product */
+    /* products of a batch; lines from one product's limbs to the next's, 0: they share them */
+    int32_t products, each_a, each_b;
+    int64_t next_b;                 /* each_b in bytes, if B is fetched through a window */
+    int32_t cluster; /* blocks (1 or 2) that share a task, for neighbouring rows of tiles */
+    int32_t steps;                  /* along k, of one limb */
+    uint32_t inverse_steps;         /* for limber_divide_by */
+    /* [row or column of tiles][part of k] flags: something is shown; NULL: all is */
+    const uint8_t *shown_a, *shown_b;
+    int32_t shown, shown_shift;     /* parts of k; log2 of the steps in a part */
+    struct window window;           /* used if B is fetched through one; else pitch is B's, too */
     struct result_args r;
-    struct origin origin[2];        /* where limbs are made inside */
+    struct origin origin[2];        /* used if limbs are made in this kernel */
     int64_t k;
-    struct slots slots;             /* of a simulated unit */
+    struct slots slots;             /* for a simulated unit */
     uint64_t seed;
     uint64_t *counts;
     const uint32_t *wide_a, *wide_b;
-    const char *scales_a, *scales_b;        /* of blocks, for instructions: a byte each */
-    int64_t scale_pitch;            /* bytes of a line's */
+    const char *scales_a, *scales_b; /* block scales of block-scaled instructions, a byte each */
+    int64_t scale_pitch;            /* bytes of a line's scales */
 };
 
-/* Elements one by one, for what no unit can do. */
+/* Computes elements one by one, for what no unit can do. */
 struct element_args {
     struct operand_args a, b;
-    struct tile_subset subset_a, subset_b;    /* where block is not NULL */
+    struct tile_subset subset_a, subset_b;    /* used if block is not NULL */
     int64_t products, k;
     uint64_t seed;
     struct result_args r;
 };
 
-/* As struct terms_job of backends/backend.h. */
+/* The fields of struct terms_job of backends/backend.h. */
 struct terms_args {
     const char *c;
     int64_t row, col, m, n, width, count;
@@ -168,17 +169,17 @@ struct terms_args {
     char value[128];
 };
 
-/* As struct sums_job: [count][outer][inner] sums of pairs. */
+/* The fields of struct sums_job: [count][outer][inner] sums of pairs. */
 struct sums_args {
     const char *from;
     int64_t outer, inner, outer_step, inner_step, count;
     struct spread each;
     char *to;
-    uint64_t *most;                 /* NULL, or what the largest magnitude is joined to */
+    uint64_t *most;                 /* NULL, or updated with the largest magnitude */
     int32_t minus;
 };
 
-/* As struct pairs_job. */
+/* The fields of struct pairs_job. */
 struct pairs_args {
     const char *product[3];
     int64_t count, width;
@@ -186,7 +187,8 @@ struct pairs_args {
     int32_t plus;
 };
 
-/* As struct numbers and struct epilogue of backends/backend.h; formats are in the source. */
+/* The fields of struct numbers and struct epilogue of backends/backend.h; the source has the
+ * formats. */
 struct steps_numbers {
     char *data;
     int64_t row, col, plane;
@@ -197,7 +199,7 @@ struct steps_args {
     struct steps_numbers from, to, input[8];
 };
 
-/* As struct weigh_job. */
+/* The fields of struct weigh_job. */
 struct weigh_args {
     struct operand_args operand;
     int32_t across;
@@ -208,44 +210,45 @@ struct weigh_args {
 
 struct scan_args {
     struct operand_args operand;
-    int64_t lines, length;          /* of one matrix or image */
-    int32_t *found;                 /* [field][line], of `all` lines */
+    int64_t lines, length;          /* for one matrix or image */
+    int32_t *found;                 /* findings [field][line], for `all` lines */
     int64_t all;
-    int32_t *tiles;                 /* NULL, or the same of tiles of LIMBER_BLOCK lines by ELEMENTS,
-                                       [field][row of tiles][tile], of so many rows */
+    /* NULL, or findings of tiles of LIMBER_BLOCK lines by ELEMENTS: [field][row of tiles][tile] */
+    int32_t *tiles;
     int64_t tile_rows;
-    int32_t blocks_p;               /* that share lines */
-    int32_t blocks;                 /* of one matrix or image */
-    int32_t *counters;              /* NULL: the start has set what is found, and blocks join it;
-                                       else one for each group of lines, all 0 before and after, */
-    int32_t *parts;                 /* what each block found: as found, blocks_p times, */
-    int32_t *halves;                /* and of tiles: as tiles, but of LINES lines each */
-    int32_t together;               /* times LINES lines: a group */
-    int32_t *choice;                /* NULL, or what the start sets to 0, */
-    int32_t *most;                  /* and to INT32_MIN */
+    int32_t blocks_p;               /* blocks along k that share lines */
+    int32_t blocks;                 /* for one matrix or image */
+    /* NULL: findings were initialised, and blocks update them.  Else a counter for each group of
+     * lines, 0 before and after */
+    int32_t *counters;
+    int32_t *parts;                 /* findings of each block: like `found`, blocks_p times */
+    int32_t *halves;                /* findings of tiles of LINES lines each, like `tiles` */
+    int32_t together;               /* blocks of LINES lines in a group */
+    int32_t *choice;                /* NULL, or set to 0 at the start */
+    int32_t *most;                  /* NULL, or set to INT32_MIN at the start */
 };
 
-/* Operands of one format, as struct packs_args: the first blocks are the first one's. */
+/* Scans one or two operands of one format; the first `first` blocks scan the first. */
 struct scans_args {
     struct scan_args side[2];
     int32_t first;
 };
 
-/* What a scan found of pixels becomes what it would have found of the lines that see them. */
+/* Converts findings of pixels to those of the lines that see them. */
 struct windows_args {
     struct patch patch;
-    const int32_t *pixels;          /* [field][matrix][pixel], of `count` pixels of each */
+    const int32_t *pixels;          /* [field][matrix][pixel], `count` pixels in each */
     int64_t count;
     int32_t *found;                 /* [field][matrix][line] */
     int64_t lines, matrices;
 };
 
-/* Whether all lines stay within the bounds of a plan: else choice becomes 1. */
+/* Sets choice to 1 unless all lines are within the bounds of a plan. */
 struct decide_args {
     const int32_t *found;
     int64_t lines;
-    uint8_t *special;               /* of lines, to be written */
-    int32_t *choice, *most;         /* most: the largest exponent of all lines */
+    uint8_t *special;               /* output: flags of lines */
+    int32_t *choice, *most;         /* most: largest exponent of all lines */
     int32_t emin, emax, spread, width, sig;
     int32_t is_unsigned, may_be_special;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by the kernels of a plan; what is constant in it stands in front of this file. */
+ * Common code of a plan's kernels.  The plan's constants precede this file. */
 #ifndef LIMBER_CUDA_COMMON_H
 #define LIMBER_CUDA_COMMON_H
 
@@ -8,13 +8,13 @@
 constexpr bool IS_INTEGER_RESULT = RESULT.kind == LIMBER_KIND_INT ||
                                    RESULT.kind == LIMBER_KIND_SHORT;
 
-/* Numbers of at most 64 bits, as they are stored, whose largest exponent is infinity's. */
+/* True for IEEE-like formats of at most 64 bits: the largest exponent means infinity or NaN. */
 DEVICE constexpr bool is_ieee(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && !f.flags && !f.carried && f.size <= 8;
 }
 
-/* binary64 or binary32. */
+/* True for FP64 and FP32. */
 DEVICE constexpr bool is_binary(limber_format f)
 {
     return is_ieee(f) &&
@@ -22,7 +22,7 @@ DEVICE constexpr bool is_binary(limber_format f)
             (f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 && f.bias == 127));
 }
 
-/* Another alternative than `mine` is taken. */
+/* True if the guard chose another alternative than `mine`. */
 DEVICE bool is_left(const int32_t *choice, int32_t mine)
 {
     return choice && load<int32_t>(choice) != mine;
@@ -57,7 +57,7 @@ DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
     return is_unsigned ? (int64_t)load<uint32_t>(p) : (int64_t)load<int32_t>(p);
 }
 
-/* One of a pair: widened, its sign changed. */
+/* Loads one element of a pair, widened and with its sign applied. */
 template <int S>
 DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const char *at,
                                                int64_t line, int64_t p)
@@ -74,7 +74,7 @@ DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const c
     return e;
 }
 
-/* Element (line, p) as the plan sees it; false of padding, which is zero. */
+/* Loads element (line, p); false for padding, which is zero. */
 template <int S>
 DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v, int64_t line,
                          int64_t p)
@@ -88,7 +88,7 @@ DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v,
     return true;
 }
 
-/* Whether elements of a line lie closer together than lines do. */
+/* True if elements of a line are closer together than lines. */
 DEVICE bool lies_along(const struct view &v)
 {
     return v.pairs ? v.p == 2 : !v.patch && v.p <= v.line;
@@ -102,7 +102,7 @@ DEVICE double power_of_two(int e)
     return bits_double((uint64_t)(1023 + e) << 52);
 }
 
-/* A float of at most binary64, or the nearest to a pair. */
+/* Converts a float of at most 64 bits, or rounds a pair to the nearest double. */
 DEVICE double double_of(limber_format f, const void *p)
 {
     limber_num x;
@@ -127,7 +127,7 @@ DEVICE double double_of(limber_format f, const void *p)
     return v;
 }
 
-/* The power of two of a scaled line; all lines of an operand may have the same. */
+/* Scale exponent of a line; all lines of an operand may share one. */
 template <int S> DEVICE int scale_of(const int32_t *emax, int64_t line)
 {
     int e = emax ? load<int32_t>(emax + (SIDES[S].scaled == SCALED_all ? 0 : line)) : INT32_MIN;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limbs made inside the multiply kernel: FP32 elements come to shared memory as they lie, and
- * threads cut pieces of lines into the tiles of limbs that are multiplied.
+ * Makes limbs inside the multiply kernel: FP32 elements are copied to shared memory unchanged, and
+ * threads split pieces of lines into the tiles of limbs that are multiplied.
  *
- * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, whose pieces are permuted
- * as those of limbs are; of operands that lie across, rows are elements along k, of all lines.
- * Lanes with neighbouring lines read different banks either way. */
+ * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, with their pieces swizzled
+ * like those of limbs.  If lines are contiguous across, rows are elements along k instead.  Either
+ * way lanes with neighbouring lines read different banks. */
 #ifndef LIMBER_CUDA_CUT_H
 #define LIMBER_CUDA_CUT_H
 
-enum { PIECE_ELEMENTS = 16 / BYTES };   /* of a limb */
+enum { PIECE_ELEMENTS = 16 / BYTES };   /* elements in a 16-byte piece of a limb */
 
-/* ---- elements as they lie -------------------------------------------------------------------- */
+/* ---- raw elements ---------------------------------------------------------------------------- */
 
 template <int lines, int depth> DEVICE uint32_t raw_at(int line, int p, bool across)
 {
@@ -18,7 +18,7 @@ template <int lines, int depth> DEVICE uint32_t raw_at(int line, int p, bool acr
            piece_at<4 * depth>(line, p / 4) + (uint32_t)(p % 4 * 4);
 }
 
-/* Rows of so many pieces; what lies beyond `rows` and `columns` is zero. */
+/* Copies rows of `pieces` pieces; elements beyond `rows` and `columns` are zero. */
 template <int tall, int pieces, int threads, bool permuted>
 DEVICE void copy_rows(uint32_t at, const char *from, int64_t pitch, int64_t rows, int64_t columns,
                       int own)
@@ -33,7 +33,7 @@ DEVICE void copy_rows(uint32_t at, const char *from, int64_t pitch, int64_t rows
     }
 }
 
-/* One by one, wherever they are. */
+/* Copies elements one by one, whatever their strides. */
 template <int S, int lines, int depth, int threads, bool across>
 DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int64_t line0,
                           int64_t p0, int own)
@@ -43,7 +43,7 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int6
     int64_t first = S ? a.r.j0 : a.r.i0, count = S ? a.r.n : a.r.m;
     struct view v = limber_operand_at(&o.operand, product);
 
-    v.patch = NULL;             /* none has one, of which the compiler does not know */
+    v.patch = NULL;             /* there is no patch here, which the compiler cannot know */
     ROLL for (int x = own; x < lines * depth; x += threads) {
         int line = across ? x % columns : x / columns, p = across ? x / columns : x % columns;
         bool inside = line0 + line < count && p0 + p < a.k;
@@ -59,8 +59,8 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int6
     }
 }
 
-/* Lines of this part of a product's operand from line0 on, elements from p0 on, by so many threads,
- * of whom this is number `own`. */
+/* Copies lines from line0 on of this part of a product's operand, elements from p0 on.  `threads`
+ * threads take part; this one has number `own`. */
 template <int S, int lines, int depth, int threads>
 DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t line0, int64_t p0,
                      int own)
@@ -83,7 +83,7 @@ DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t l
                                                    a.k - p0, own);
 }
 
-/* ---- cutting --------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------- */
 
 template <int S>
 DEVICE struct factors factors_of(const multiply_args &a, int product, int64_t line)
@@ -94,7 +94,8 @@ DEVICE struct factors factors_of(const multiply_args &a, int product, int64_t li
                       scale_of<S>(S ? a.r.emax_b : a.r.emax_a, first + line) : 0);
 }
 
-/* A piece of a line, from element p of a raw tile to piece `to` of the line in all limbs' tiles. */
+/* Splits a piece of a line: elements from p on of a raw tile become piece `to` of the line in the
+ * tiles of all limbs. */
 template <int S, int lines, int depth, int tile>
 DEVICE void cut_piece(uint32_t raw, int line, int p, bool across, uint32_t limbs, int to_line,
                       int to, struct factors f)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels ask of a device: the dialect in which they are written, as PTX.  Kernels use nothing
- * of CUDA but what is declared here, so that the same source also runs on the CPU, under the
- * harness of the tests (test/cuda/simt), which has this file's counterpart.
+ * Device primitives for kernels, as PTX. Kernels use nothing of CUDA but what this file declares,
+ * so the same source also runs on the CPU under the tests' harness (test/cuda/simt), which has a
+ * counterpart of this file.
  *
- * Shared memory is one dynamic array, addressed by bytes from its begin (aligned to 1024).
+ * Shared memory is one dynamic array, addressed by byte offset from its begin (aligned to 1024).
  *
  * Source: PTX ISA 9.0: 9.7.9 (copies), 9.7.13 (mbarrier, clusters), 9.7.14 (mma), 9.7.15 (wgmma),
  * 9.7.16 (tcgen05), 5.5 (swizzles). */
@@ -12,8 +12,8 @@
 
 #define DEVICE static __device__ __forceinline__
 #define TABLE static __constant__ const
-#define OPERANDS static __constant__   /* constants that instructions read where they lie */
-#define LOOKUP static __device__ const  /* a table that the lanes of a warp read in many places */
+#define OPERANDS static __constant__   /* constants that instructions take as operands */
+#define LOOKUP static __device__ const  /* a table that a warp's lanes read at different places */
 #define UNROLL _Pragma("unroll")
 #define UNROLL_SOME _Pragma("unroll 4")
 #define ROLL _Pragma("unroll 1")
@@ -31,7 +31,7 @@ typedef unsigned uint32_t;
 typedef long int64_t;
 typedef unsigned long uint64_t;
 
-/* What the library's own files, which kernels share, take for granted. */
+/* Definitions that the library's shared files expect. */
 #define PRIM DEVICE
 #define PRIM_BODY DEVICE
 #define LIMBER_API
@@ -55,17 +55,17 @@ typedef unsigned long uint64_t;
 #define __builtin_rint rint
 #define __builtin_trunc trunc
 
-/* ---- who ---------------------------------------------------------------------------------- */
+/* ---- thread numbers -------------------------------------------------------------------------- */
 
 DEVICE int thread() { return (int)threadIdx.x; }
 DEVICE int lane() { return (int)(threadIdx.x & 31); }
-/* The same for all lanes of a warp, and known to be. */
+/* Number of the warp; the compiler knows that all lanes have the same. */
 DEVICE int warp() { return __shfl_sync(0xffffffff, (int)(threadIdx.x >> 5), 0); }
 DEVICE int block() { return (int)blockIdx.x; }
 DEVICE int blocks() { return (int)gridDim.x; }
 
-/* v, of which the compiler knows nothing: what follows from it is computed where it is used, and
- * takes no register before. */
+/* Returns v, opaque to the compiler: what depends on it is computed where it is used, and takes no
+ * register before. */
 DEVICE int here(int v)
 {
     asm volatile("" : "+r"(v));
@@ -89,24 +89,24 @@ extern __shared__ __align__(1024) char limber_shared[];
 struct alignas(16) bytes16 { uint32_t w[4]; };
 struct alignas(8) bytes8 { uint32_t w[2]; };
 
-/* Tells the compiler that p, which it knows nothing of, is the device's memory. */
+/* Tells the compiler that p points to global memory. */
 DEVICE void of_memory(const void *p) { __builtin_assume(__isGlobal(p)); }
-/* Accesses tell so from 10.0 on, for which it does not find out by itself, and makes code for
- * shared memory, too; for others the word makes longer addresses. */
+/* From 10.0 on, accesses tell that p is global: the compiler does not infer it there, and adds code
+ * for shared memory.  On other devices the hint makes addresses longer. */
 #if __CUDA_ARCH__ >= 1000
 #define OF_MEMORY(p) __builtin_assume(__isGlobal(p))
 #else
 #define OF_MEMORY(p) (void)0
 #endif
 
-/* p is aligned to T. */
+/* Loads from global memory; p is aligned to T. */
 template <class T> DEVICE T load(const void *p)
 {
     OF_MEMORY(p);
     return *(const T *)p;
 }
-/* Of what no one writes while the kernel runs: where that begins early, the launch in front of it
- * does. */
+/* Loads memory that no one writes while the kernel runs.  If it begins early, the launch before it
+ * may still write. */
 template <class T> DEVICE T load_constant(const void *p) { return __ldg((const T *)p); }
 template <> __device__ __forceinline__ bytes16 load_constant<bytes16>(const void *p)
 {
@@ -139,10 +139,10 @@ DEVICE void atomic_add(uint64_t *p, uint64_t v)
     OF_MEMORY(p);
     atomicAdd((unsigned long long *)p, v);
 }
-/* Returns what was there. */
+/* Adds 1 and returns the old value. */
 DEVICE int32_t atomic_next(int32_t *p) { OF_MEMORY(p); return atomicAdd(p, 1); }
 
-/* ---- threads with each other ----------------------------------------------------------------- */
+/* ---- synchronisation and shuffles ------------------------------------------------------------ */
 
 DEVICE void sync_block() { __syncthreads(); }
 DEVICE void sync_warp() { __syncwarp(); }
@@ -157,7 +157,7 @@ DEVICE float add32(float a, float b) { return __fadd_rn(a, b); }
 DEVICE double add64(double a, double b) { return __dadd_rn(a, b); }
 DEVICE float mul32(float a, float b) { return __fmul_rn(a, b); }
 DEVICE double mul64(double a, double b) { return __dmul_rn(a, b); }
-/* Rounded toward zero, up, down; to an integer toward zero. */
+/* Rounded toward zero, up or down; cut: to an integer, toward zero. */
 DEVICE float fma32_rz(float a, float b, float c) { return __fmaf_rz(a, b, c); }
 DEVICE float fma32_ru(float a, float b, float c) { return __fmaf_ru(a, b, c); }
 DEVICE float fma32_rd(float a, float b, float c) { return __fmaf_rd(a, b, c); }
@@ -167,14 +167,14 @@ DEVICE float add32_rd(float a, float b) { return __fadd_rd(a, b); }
 DEVICE double add64_rz(double a, double b) { return __dadd_rz(a, b); }
 DEVICE int32_t cut32(float x) { return __float2int_rz(x); }     /* |x| < 2^31 */
 DEVICE double cut64(double x) { return trunc(x); }
-DEVICE int leading_zeros(uint64_t v) { return __clzll((int64_t)v); }    /* 64 of 0 */
+DEVICE int leading_zeros(uint64_t v) { return __clzll((int64_t)v); }    /* 64 for v = 0 */
 DEVICE int trailing_zeros(uint64_t v) { return __ffsll((int64_t)v) - 1; }   /* v is not 0 */
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
 DEVICE uint32_t float_bits(float x) { return __float_as_uint(x); }
 DEVICE float bits_float(uint32_t x) { return __uint_as_float(x); }
 DEVICE uint64_t double_bits(double x) { return (uint64_t)__double_as_longlong(x); }
 DEVICE double bits_double(uint64_t x) { return __longlong_as_double((int64_t)x); }
-/* Bytes of (y, x), x below, picked by the four low digits of `digits`. */
+/* Selects four bytes of (y, x), x lowest, by the four low digits of `digits`. */
 DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 {
     return __byte_perm(x, y, digits);
@@ -184,14 +184,14 @@ DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 
 /* ---- threads and words ----------------------------------------------------------------------- */
 
-/* The threads (a multiple of 32) that use barrier id, 1 to 15. */
+/* Synchronises `threads` threads (a multiple of 32) at barrier id, 1 to 15. */
 template <int id, int threads> DEVICE void sync_some()
 {
     asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
 }
 
-/* Adds 1 and returns what was there.  What this thread knows by then, and what others wrote before
- * it met them, is known to those who come to the same counter later. */
+/* Adds 1 and returns the old value, with acquire and release: what this thread, and threads it
+ * synchronised with, wrote before is visible to those who come to the counter later. */
 DEVICE int32_t atomic_pass(int32_t *counter)
 {
     uint32_t before;
@@ -201,15 +201,16 @@ DEVICE int32_t atomic_pass(int32_t *counter)
     return (int32_t)before;
 }
 
-/* A launch may begin before the one in front of it has ended: until here it touches nothing of the
- * device's memory, and all of its threads come here. */
+/* Waits for the launch before this one (programmatic dependent launch).  Before it, a kernel
+ * touches no global memory; all of its threads call it. */
 DEVICE void await_launch()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/* Blocks of the next launch may begin where all of this one have come here, or have ended. */
+/* Lets blocks of the next launch begin once all blocks of this one have called this, or have
+ * ended. */
 DEVICE void let_next_begin()
 {
 #if __CUDA_ARCH__ >= 900
@@ -217,7 +218,7 @@ DEVICE void let_next_begin()
 #endif
 }
 
-/* c + the four products of bytes, modulo 2^32; SA, SB: signed. */
+/* c plus the four products of bytes, modulo 2^32; SA, SB: signed. */
 template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
 {
     int32_t d;
@@ -233,7 +234,7 @@ template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
     return d;
 }
 
-/* Two numbers in a word, each rounded to nearest-even. */
+/* Two numbers in a word, each rounded to nearest even. */
 #if __CUDA_ARCH__ >= 800
 DEVICE uint32_t pack_f16(float low, float high)
 {
@@ -264,27 +265,28 @@ DEVICE uint32_t shared_address(uint32_t at)
 }
 
 #if __CUDA_ARCH__ >= 800
-/* The first `bytes` (0 to 16) come from p, the rest is zero; both addresses aligned to 16. */
+/* Copies the first `bytes` (0 to 16) from p and zeroes the rest; both addresses are aligned to
+ * 16. */
 DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(at)),
                  "l"(p), "r"(bytes) : "memory");
 }
-/* The same of 4 bytes; aligned to 4. */
+/* Copies 0 to 4 bytes likewise; aligned to 4. */
 DEVICE void copy4(uint32_t at, const void *p, int bytes)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(at)),
                  "l"(p), "r"(bytes) : "memory");
 }
-/* This thread's copies since the last end are one group. */
+/* Ends a group of this thread's copies. */
 DEVICE void copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/* All but the n newest groups of this thread are there, for this thread. */
+/* Waits until all but the n newest groups of this thread are complete, as this thread sees them. */
 template <int n> DEVICE void copy_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
 }
 #else
-/* Older devices copy at once. */
+/* Older devices copy synchronously. */
 DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
     bytes16 v = {};
@@ -299,11 +301,11 @@ DEVICE void copy_group() {}
 template <int n> DEVICE void copy_wait() {}
 #endif
 
-/* ---- warps multiply: fragments of 16 x 32 and 8 x 32 bytes ----------------------------------- */
+/* ---- warp products: fragments of 16 x 32 and 8 x 32 bytes ------------------------------------ */
 
 #if __CUDA_ARCH__ >= 750
-/* Four 8 x 16-byte matrices: lane l gives the address of row l & 7 of matrix l >> 3 and gets, of
- * each, bytes 4 (l & 3) .. + 3 of row l >> 2. */
+/* Loads four matrices of 8 x 16 bytes.  Lane l gives the address of row l & 7 of matrix l >> 3.  It
+ * gets, of each matrix, bytes 4 (l & 3) .. + 3 of row l >> 2. */
 DEVICE void load_fragments(uint32_t r[4], uint32_t at)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -311,9 +313,9 @@ DEVICE void load_fragments(uint32_t r[4], uint32_t at)
 }
 #endif
 
-/* d += a b.  Of lane l, with g = l >> 2 and t = l & 3: a[0], a[1] hold bytes 4t .. 4t + 3 of rows
- * g, g + 8, a[2], a[3] those 16 bytes further; b[0], b[1] bytes 4t .. of column g and 16 further;
- * d[0], d[1] row g, columns 2t, 2t + 1, d[2], d[3] row g + 8. */
+/* d += a b.  For lane l, with g = l >> 2 and t = l & 3: a[0], a[1] hold bytes 4t .. 4t + 3 of rows
+ * g, g + 8; a[2], a[3] those 16 bytes further; b[0], b[1] bytes 4t .. of column g, and those 16
+ * further; d[0], d[1] row g, columns 2t, 2t + 1; d[2], d[3] row g + 8. */
 #if __CUDA_ARCH__ >= 800
 #define MMA_I8(sa, sb)                                                                             \
     asm("mma.sync.aligned.m16n8k32.row.col.s32." sa "." sb ".s32 "                                \
@@ -359,11 +361,11 @@ DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
     MMA_FLOAT("m16n8k32", "e5m2");
 }
 #endif
-/* The same of blocks with scales, from 12.0 on: kind 1 has elements of E4M3 (format 0), E5M2 (1),
- * E2M3 (3), E3M2 (4) and E2M1 (5) in bytes and a scale for 32 of them; kinds 2 and 3 have 64
- * elements of E2M1, the first of a byte low, with scales for 32 and for 16.  The one, two or four
- * scales of a line, from byte `byte` on, are in a word of one lane of quad g: of rows g, g + 8 in
- * lanes 2 quad_a, 2 quad_a + 1, of column g in lane quad_b. */
+/* Block-scaled products, from 12.0 on.  Kind 1 has elements of E4M3 (format 0), E5M2 (1), E2M3
+ * (3), E3M2 (4) and E2M1 (5) in bytes, with a scale for 32 of them.  Kinds 2 and 3 have 64
+ * elements of E2M1, the first of a byte low, with a scale for 32 or for 16.  The one, two or
+ * four scales of a line, from byte `byte` on, are in a word of one lane of quad g: those of rows
+ * g, g + 8 in lanes 2 quad_a, 2 quad_a + 1, those of column g in lane quad_b. */
 #if __CUDA_ARCH__ >= 1200 && (defined __CUDA_ARCH_FAMILY_SPECIFIC__ || \
                               defined __CUDA_ARCH_FEAT_SM120_ALL)
 #define MMA_SCALED(kind, shape, in_a, in_b, scale) \
@@ -407,15 +409,15 @@ DEVICE void mma_scaled(float d[4], const uint32_t a[4], const uint32_t b[2], uin
         MMA_BYTES_OF("e2m1");
 }
 #endif
-/* 8 x 8 += (8 x 4) (4 x 8): lane l holds row g, step t of a, step t, column g of b; d as above
- * without rows g + 8. */
+/* 8 x 8 += (8 x 4) (4 x 8).  Lane l holds row g, step t of a, and step t, column g of b; d is as
+ * above without rows g + 8. */
 DEVICE void mma_f64(double d[2], double a, double b)
 {
     asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
         : "+d"(d[0]), "+d"(d[1]) : "d"(a), "d"(b));
 }
-#if __CUDA_ARCH__ == 900                /* ptxas makes two of the above of it for later ones */
-/* The same of 16 rows, g and g + 8 of a; d as of the others. */
+#if __CUDA_ARCH__ == 900                /* for later devices ptxas makes two of the above of it */
+/* 16 x 8 += (16 x 4) (4 x 8): a has rows g and g + 8; d is as for the others. */
 DEVICE void mma_f64_rows(double d[4], const double a[2], double b)
 {
     asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 "
@@ -425,9 +427,9 @@ DEVICE void mma_f64_rows(double d[4], const double a[2], double b)
 #endif
 #endif
 
-/* The portable form, 16 x 16 x 16: which lane holds what is the device's secret.  A is row-major, B
- * column-major, D row-major in shared memory; leading dimensions in elements, multiples of 8;
- * addresses aligned to 32. */
+/* WMMA, 16 x 16 x 16, whose fragment layout is not specified.  A is row-major, B column-major, D
+ * row-major in shared memory.  Leading dimensions are in elements, multiples of 8; addresses are
+ * aligned to 32. */
 #if __CUDA_ARCH__ >= 700
 DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
 {
@@ -466,8 +468,8 @@ DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
 
 /* ---- Hopper: barriers that count arrivals and bytes, tensor copies, warpgroups --------------- */
 
-/* As the driver encodes it, in the kernel's arguments; as CUDA 13 aligns it, where 12 asks for 64
- * bytes. */
+/* A tensor map as the driver encodes it, in the kernel's arguments.  The alignment is CUDA 13's;
+ * CUDA 12 needs 64 bytes. */
 struct alignas(128) tensor_map { uint64_t opaque[16]; };
 
 #if __CUDA_ARCH__ >= 900
@@ -478,7 +480,7 @@ DEVICE void barrier_init(uint32_t at, int count)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(at)), "r"(count)
                  : "memory");
 }
-/* After the inits, by the thread that did them: tensor copies and other blocks see them. */
+/* Makes the inits of this thread visible to tensor copies and other blocks. */
 DEVICE void barrier_init_done()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -487,13 +489,14 @@ DEVICE void barrier_arrive(uint32_t at)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
 }
-/* Arrives, and the phase awaits so many bytes more. */
+/* Arrives, and makes the phase wait for so many more bytes. */
 DEVICE void barrier_expect(uint32_t at, uint32_t bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(at)), "r"(bytes) : "memory");
 }
-/* Until the phase of this parity has ended (the one before the first counts as ended for 1). */
+/* Waits until the phase of this parity has ended.  The phase before the first counts as ended, with
+ * parity 1. */
 DEVICE void barrier_wait(uint32_t at, uint32_t parity)
 {
     asm volatile("{\n.reg .pred done;\n"
@@ -502,16 +505,16 @@ DEVICE void barrier_wait(uint32_t at, uint32_t parity)
                  ::"r"(shared_address(at)), "r"(parity) : "memory");
 }
 
-/* Blocks of a cluster, neighbours by their numbers, run side by side and reach each other's shared
- * memory from the first meeting until the last: all threads of all of them meet.  A block that is
- * launched alone is a cluster. */
+/* Synchronises all threads of all blocks of a cluster.  Blocks of a cluster have consecutive
+ * numbers, and reach each other's shared memory between the first and the last call.  A block that
+ * is launched alone is a cluster. */
 DEVICE void sync_cluster()
 {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/* At the barrier that lies there in block `rank` of the cluster.  It tells of products and copies
- * by the asynchronous unit that this thread has awaited, and of no other access: so it needs no
- * fence of the cluster, which would wait for all memory in every step. */
+/* Arrives at the barrier at this place in block `rank` of the cluster.  It orders only asynchronous
+ * products and copies for which this thread has waited, so it needs no cluster fence, which would
+ * wait for all memory in each step. */
 DEVICE void barrier_arrive_in(uint32_t at, int rank)
 {
     asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
@@ -519,9 +522,9 @@ DEVICE void barrier_arrive_in(uint32_t at, int rank)
                  ::"r"(shared_address(at)), "r"(rank) : "memory");
 }
 
-/* A box of the tensor from element (x, y, z) on, x along memory, to shared memory (aligned to
- * 1024), in 128-byte rows, 16-byte piece c of row r at c ^ (r & 7); what lies outside is zero and
- * counts. One thread issues it; its bytes arrive at the barrier. */
+/* Copies a box of the tensor, from element (x, y, z) on, x contiguous, to shared memory (aligned to
+ * 1024).  Rows have 128 bytes; 16-byte piece c of row r is at c ^ (r & 7).  Elements outside are
+ * zero, and count.  One thread issues it; its bytes arrive at the barrier. */
 DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -529,8 +532,8 @@ DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z,
                  ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
                  "r"(z) : "memory");
 }
-/* The same to each block of the cluster whose bit is set, at the same place there, and its bytes
- * arrive at the barrier that lies there where `barrier` lies here. */
+/* Copies it to each block of the cluster whose bit is set, at the same offset.  The bytes arrive at
+ * that block's barrier at the offset `barrier`. */
 DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, int z,
                             uint32_t barrier, uint32_t blocks)
 {
@@ -539,7 +542,7 @@ DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, in
                  ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
                  "r"(z), "h"((uint16_t)blocks) : "memory");
 }
-/* So many bytes as they lie; they and both addresses are multiples of 16. */
+/* Copies bytes; their number and both addresses are multiples of 16. */
 DEVICE void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
 {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -551,7 +554,7 @@ DEVICE void tensor_prefetch(const tensor_map *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-/* What this thread wrote to shared memory by store_shared is seen by asynchronous units. */
+/* Makes this thread's writes to shared memory visible to asynchronous units. */
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif
 
@@ -566,8 +569,8 @@ template <int n> DEVICE void registers_less()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
 }
 
-/* Of a tile of 128-byte rows as tensor_load leaves it, from `byte` (a multiple of 32) of each row
- * on. */
+/* Descriptor of a tile of 128-byte rows, as tensor_load writes it, from `byte` (a multiple of 32)
+ * of each row on. */
 DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 {
     uint64_t address = shared_address(at) + (uint32_t)byte;
@@ -579,7 +582,7 @@ DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 
     return (address >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | rows;
 }
-/* Behind a wait for what fills registers later: uses of d stay behind it. */
+/* Keeps uses of d after a wait for what fills these registers asynchronously. */
 template <class T, int n> DEVICE void keep_behind(T (&d)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
@@ -599,19 +602,20 @@ template <class T, int n> DEVICE void keep_behind(T (&d)[n])
 #endif
 
 #if defined __CUDA_ARCH_FEAT_SM90_ALL
-/* Before the first product, and before products read registers that other code wrote. */
+/* Required before the first product, and before products read registers that other code wrote. */
 DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* All but the n newest groups are done: their registers hold the sums, their tiles are free. */
+/* Waits until all but the n newest groups are complete: their registers hold the sums, and their
+ * tiles may be overwritten. */
 template <int n> DEVICE void group_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
 }
 
-/* d (64 x n) = a b, or += where keep is 1, by the 128 threads of a warpgroup; a is 64 and b n rows
- * of 32 bytes, given by descriptors.  Warp w of the group holds rows 16 w ..; of lane l, g = l >>
- * 2, t = l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3] row g
- * + 8. */
+/* d (64 x n) = a b, or += if keep is 1, by the 128 threads of a warpgroup. a has 64 and b n rows of
+ * 32 bytes, given by descriptors.  Warp w of the group holds rows 16 w .. 16 w + 15.  For lane l, g
+ * = l >> 2, t = l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3]
+ * row g + 8. */
 #define D64(c) D32(c), D16(c, 32), D16(c, 48)
 #define D96(c) D64(c), D16(c, 64), D16(c, 80)
 #define D128(c) D96(c), D16(c, 96), D16(c, 112)
@@ -677,29 +681,30 @@ template <int n> DEVICE void group_e5m2(float (&d)[n / 2], uint64_t da, uint64_t
 /* ---- Blackwell's tensor memory: 512 columns of 128 lanes of 32 bits -------------------------- */
 
 #if defined __CUDA_ARCH_FEAT_SM100_ALL || defined __CUDA_ARCH_FEAT_SM103_ALL
-/* By a whole warp: waits until so many columns (a power of two, from 32 on) are free, and leaves
- * their address in shared memory.  This block takes no more. */
+/* Allocates columns (a power of two, at least 32); waits until they are free, and stores their
+ * address in shared memory.  A whole warp calls it.  The block can allocate no more afterwards. */
 template <int columns> DEVICE void columns_take(uint32_t at)
 {
     asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;\n"
                  "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
                  ::"r"(shared_address(at)), "n"(columns) : "memory");
 }
-/* By the same warp, when no one uses them any more: a block must not end with them. */
+/* Frees the columns, by the same warp, when they are no longer used.  A block must not end without
+ * it. */
 template <int columns> DEVICE void columns_give(uint32_t address)
 {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;"
                  ::"r"(address), "n"(columns) : "memory");
 }
-/* What this thread awaited of tensor memory lies before what others do behind a meeting; what
- * others awaited before one lies before what this thread does from here on. */
+/* Order accesses to tensor memory around a synchronisation of threads: before it, what this thread
+ * has waited for; after it, what this thread does next. */
 DEVICE void columns_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 DEVICE void columns_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
 
-/* By a warp: 16 lanes and 64 columns, as the sums of products of warps lie: d[4 j], d[4 j + 1] are
- * lane l >> 2, columns 8 j + 2 (l & 3), + 1; d[4 j + 2], d[4 j + 3] lane 8 + (l >> 2).  They are
- * there after columns_wait.  Warp w of four reaches lanes 32 w to 32 w + 31; a lane is 2^16 of an
- * address. */
+/* Loads 16 lanes and 64 columns into a warp's registers, in the layout of warp products: d[4 j],
+ * d[4 j + 1] are lane l >> 2, columns 8 j + 2 (l & 3), + 1; d[4 j + 2], d[4 j + 3] lane 8 + (l >>
+ * 2).  They are valid after columns_wait.  Warp w of four reaches lanes 32 w to 32 w + 31.  A lane
+ * is 2^16 in an address. */
 DEVICE void columns_load(uint32_t (&d)[32], uint32_t address)
 {
 #define OUT_R(x) "=r"(x)
@@ -712,8 +717,9 @@ DEVICE void columns_wait(uint32_t (&d)[32])
     keep_behind(d);
 }
 
-/* One lane of a warp, always the same; all take part.  What follows for it alone is known to be one
- * thread's, which products and arrivals want: for others the compiler adds a loop over threads. */
+/* True in one lane of a warp, always the same; all lanes call it.  The compiler knows that one
+ * thread runs what follows, as products and arrivals need; otherwise it adds a loop over
+ * threads. */
 DEVICE bool is_chosen()
 {
     uint32_t v;
@@ -723,17 +729,17 @@ DEVICE bool is_chosen()
     return v != 0;
 }
 
-/* Of m x n products: formats of a, b and of the sums; for bytes 0 is unsigned, 1 signed.  Each kind
- * of product numbers its own formats. */
+/* Descriptor of m x n products: formats of a, b and of the sums; for bytes 0 is unsigned, 1 signed.
+ * Each kind of product numbers its own formats. */
 enum { PRODUCT_f32 = 1, PRODUCT_i32 = 2, PRODUCT_f16 = 0, PRODUCT_bf16 = 1, PRODUCT_tf32 = 2 };
 enum { PRODUCT_e4m3 = 0, PRODUCT_e5m2 = 1 };
 DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t sum)
 {
     return sum << 4 | a << 7 | b << 10 | (uint32_t)(n >> 3) << 17 | (uint32_t)(m >> 4) << 24;
 }
-/* By one thread: the sums from column `to` on, row i of them in lane i, are a b, or += where keep
- * is 1; a is 128 and b n rows of 32 bytes, given by tile_descriptor.  Products happen in their
- * order. */
+/* Issues a product, by one thread.  The sums from column `to` on, with row i in lane i, become a b,
+ * or += a b if keep is 1. a has 128 and b n rows of 32 bytes, given by tile_descriptor.  Products
+ * are executed in order. */
 #define PRODUCT(kind)                                                                              \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                      \
                  "tcgen05.mma.cta_group::1.kind::" kind " [%0], %1, %2, %3, p;\n}"                 \
@@ -757,10 +763,10 @@ DEVICE void issue_f8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int kee
     PRODUCT("f8f6f4");
 }
 
-/* Scales of blocks lie in columns: of line l in lanes l % 32, + 32, + 64, + 96 of column l / 32,
- * four bytes along k.  Those of 128 lines come from 512 bytes of shared memory, lane after lane, 16
- * bytes of each.  Products that the same thread issues later find them there; products before are
- * not awaited. */
+/* Block scales are in columns: those of line l are in lanes l % 32, + 32, + 64, + 96 of column l /
+ * 32, four bytes along k.  Scales of 128 lines are copied from 512 bytes of shared memory, 16 bytes
+ * for each lane.  Products that the same thread issues later see them; earlier products are not
+ * waited for. */
 DEVICE uint64_t scales_descriptor(uint32_t at)
 {
     return (shared_address(at) >> 4 & 0x3fff) | 1 << 16 | (uint64_t)8 << 32 | (uint64_t)1 << 46;
@@ -770,15 +776,16 @@ DEVICE void issue_scales(uint32_t to, uint64_t from)
     asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(from)
                  : "memory");
 }
-/* Formats of a and b are those of mma_scaled; e8m0: that of scales, else UE4M3.  They come from
- * byte `byte` of their words, which for b is said where others say the format of sums. */
+/* Formats of a and b are those of mma_scaled; e8m0: the scales' format, else UE4M3.  Scales start
+ * at byte `byte` of their words.  For b that is encoded where other descriptors have the sums'
+ * format. */
 DEVICE uint32_t scaled_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t e8m0, int byte)
 {
     return product_descriptor(m, n, a, b, (uint32_t)byte) | e8m0 << 23 | (uint32_t)byte << 29;
 }
-/* As a product, of elements with scales from columns `scales_a`, `scales_b` on; the kinds are those
- * of mma_scaled.  Kind 1: 16 elements lie together in 16 bytes, the first low, the rest is free.
- * Kinds 2 and 3 call their format 1. */
+/* Issues a block-scaled product, with scales from columns `scales_a` and `scales_b` on; kinds are
+ * those of mma_scaled.  Kind 1: 16 elements are packed in the low part of 16 bytes.  Kinds 2 and 3
+ * call their format 1. */
 #define PRODUCT_SCALED(kind)                                                                       \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                      \
                  "tcgen05.mma.cta_group::1.kind::" kind " [%0], %3, %4, %5, [%1], [%2], p;\n}"     \
@@ -796,14 +803,15 @@ DEVICE void issue_scaled(uint32_t to, uint64_t a, uint64_t b, uint32_t what, uin
         PRODUCT_SCALED("mxf4nvf4.block_scale.scale_vec::4X");
 }
 
-/* An arrival at the barrier when all products, and copies of scales, of this thread so far are
- * done: what they read is free, the sums are there behind columns_after. */
+/* Arrives at the barrier when all products and copies of scales that this thread has issued are
+ * complete.  What they read may be overwritten; the sums are valid after columns_after. */
 DEVICE void products_arrive(uint32_t barrier)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
                  ::"r"(shared_address(barrier)) : "memory");
 }
-/* The same at the barriers that lie there in the blocks of the cluster whose bits are set. */
+/* Arrives likewise at the barriers at this offset in the blocks of the cluster whose bits are
+ * set. */
 DEVICE void products_arrive_all(uint32_t barrier, uint32_t mask)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements one by one: those that NaN and infinities make, and exact sums for any data. */
+ * Computes elements one by one: those that NaN and infinities decide, and exact sums for any
+ * data. */
 #ifndef LIMBER_CUDA_ELEMENT_H
 #define LIMBER_CUDA_ELEMENT_H
 
@@ -7,7 +8,7 @@ enum { ELEMENT_THREADS = 128 };
 
 struct operands { struct view a, b; };
 
-/* Of a product of a batch. */
+/* Views of one product of a batch. */
 DEVICE struct operands operands_of(const element_args &g, int64_t product)
 {
     struct operands o = { limber_operand_at(&g.a, product), limber_operand_at(&g.b, product) };
@@ -17,7 +18,7 @@ DEVICE struct operands operands_of(const element_args &g, int64_t product)
     return o;
 }
 
-/* The one or two numbers of element p of a line; none of padding. */
+/* Loads element p of a line as one or two numbers; returns how many, 0 for padding. */
 template <int S>
 DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int64_t p)
 {
@@ -34,7 +35,7 @@ template <int S> DEVICE double class_at(const struct view &v, int64_t line, int6
     return parts_at<S>(part, v, line, p) ? limber_num_class(&part[0]) : 0;
 }
 
-/* The sum of products as NaN and infinities make it: 1 when it does not fit an integer format. */
+/* Stores an element whose sum NaN and infinities decide; 1 if it does not fit an integer format. */
 DEVICE int special_element(const element_args &g, const result_args &r, const struct operands &o,
                             int64_t i, int64_t j)
 {
@@ -53,7 +54,7 @@ DEVICE int special_element(const element_args &g, const result_args &r, const st
     return IS_INTEGER_RESULT && flags & NUM_overflow;
 }
 
-/* Calls with(its result, product, i, j) for this thread's elements of all products. */
+/* Calls with(result, product, i, j) for this thread's elements of all products. */
 template <class F> DEVICE void each_element(const element_args &g, F with)
 {
     int64_t area = g.r.m * g.r.n, step = (int64_t)blocks() * ELEMENT_THREADS;
@@ -88,7 +89,8 @@ DEVICE bool is_odd(const limber_num &x)
     return x.kind == NUM_inf || x.kind == NUM_nan;
 }
 
-/* Every product in a long accumulator.  It meets NaN and infinities itself: no scan is needed. */
+/* Sums all products in a long accumulator.  It handles NaN and infinities itself, so no scan is
+ * needed. */
 DEVICE int exact_element(const element_args &g, const result_args &r, const struct operands &o,
                          limber_big *sum, int64_t i, int64_t j)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How tiles come to shared memory for those who multiply straight from there: a first group of 128
- * threads fetches them into a ring of stages, one thread of it by tensor copies, or all of them
- * piece by piece through a convolution's window, or cutting elements into limbs.  Blocks stay and
- * take one task after another; the ring runs on across them.
+ * Producer threads: fetch tiles to shared memory for products that read it directly.  The first
+ * group of 128 threads fills a ring of stages: one thread by tensor copies, or all of them, piece
+ * by piece through a convolution's window or splitting elements into limbs.  Blocks are persistent
+ * and take one task after another; the ring continues across tasks.
  *
- * The blocks of a cluster have neighbouring tiles of the same columns: each fetches its part of B's
- * tile for all of them.  So a stage is free when those of all have been multiplied, and one that
- * has no tile goes along: with zeros, or in a batch with lines of the next product.  Nobody stores
- * what it multiplies. */
+ * The blocks of a cluster have neighbouring tiles of the same columns, and each fetches its part of
+ * B's tile for all.  So a stage is free when all blocks have multiplied it.  A block without a tile
+ * takes part with zeros or, in a batch, with lines of the next product; its results are not
+ * stored. */
 #ifndef LIMBER_CUDA_FETCH_H
 #define LIMBER_CUDA_FETCH_H
 
@@ -15,21 +15,21 @@ enum {
     GROUPS = BM / 64, NJ = BN / 8, GROUP_THREADS = 128,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
-    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* scales of blocks are behind the limbs */
+    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* block scales follow the limbs */
     STAGE = SCALES_AT + SCALES * (BM + BN),
-    /* elements that become limbs inside: a square of 32 x 32 is one of a warp's STAGES */
+    /* elements to be split inside: each of a warp's STAGES is a square of 32 x 32 */
     SQUARE = 32, RAW = SQUARE * SQUARE * 4, LIMB_STAGES = INSIDE ? 2 : STAGES,
     RAWS = LIMB_STAGES * STAGE, FULL = RAWS + (INSIDE ? 4 * STAGES * RAW : 0),
     EMPTY = FULL + 8 * LIMB_STAGES,
-    PARTS = EMPTY + 8 * LIMB_STAGES,    /* what passes sums in tensor memory on */
-    PIXELS = PARTS + (COLUMNS_TAKEN ? 48 : 0),  /* the window's table */
-    PIECES = STEP / 32          /* products of one step */
+    PARTS = EMPTY + 8 * LIMB_STAGES,    /* barriers that hand over sums in tensor memory */
+    PIXELS = PARTS + (COLUMNS_TAKEN ? 48 : 0),  /* table of the window */
+    PIECES = STEP / 32          /* products of 32 bytes in one step */
 };
 
 static_assert(CLUSTER <= 2, "pairs() shifts");
 static_assert(!SCALES || !(WINDOW || INSIDE), "scales come as they were packed");
 
-/* Where the ring stands: its stage, and how often it has gone round. */
+/* Position in the ring: the stage, and the parity of rounds. */
 struct ring { int stage; uint32_t parity; };
 
 DEVICE void advance(struct ring &r)
@@ -45,12 +45,11 @@ DEVICE int steps_of(const multiply_args &a, struct task t)
     return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
-/* 1 where blocks work in pairs, 0 where they are alone: steps of a loop do not divide. */
+/* 1 if blocks work in pairs, 0 if alone: used to shift, since loops should not divide. */
 DEVICE int pairs(const multiply_args &a) { return a.cluster - 1; }
 
-/* Whether step s of a task has anything to multiply: where parts of k show nothing of a row of
- * tiles, or of a column of them, neither the fetching thread nor those who multiply know of the
- * step. */
+/* True if step s of a task has anything to multiply.  Producers and consumers both skip a step
+ * whose part of k is hidden in a row of tiles or in a column of them. */
 DEVICE bool is_shown(const multiply_args &a, struct task t, int s)
 {
     int part;
@@ -71,8 +70,8 @@ DEVICE struct task own_task(const multiply_args &a, int index)
     return t;
 }
 
-/* Until all stages are free: products that are done arrive here by themselves, also from the other
- * block, and a block must not end before. */
+/* Waits until all stages are free.  Completed products, also the other block's, arrive here by
+ * themselves; a block must not end before. */
 DEVICE void await_products(struct ring r)
 {
     if (COLUMNS_TAKEN)
@@ -94,8 +93,9 @@ DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int li
 }
 
 #if MX
-/* The scales of a step lie together, tile by tile.  A block that has no tile gets the first ones:
- * its own would lie behind A's, where tensor copies know a bound and bulk copies do not. */
+/* Fetches the scales of a step, which are contiguous, tile by tile.  A block without a tile gets
+ * the first ones: its own would be beyond the end of A's, which tensor copies check and bulk copies
+ * do not. */
 DEVICE void fetch_scales(const multiply_args &a, struct task t, uint32_t at, int s, uint32_t full)
 {
     int64_t line_a = (int64_t)t.i * BM < a.r.m ? limbs_at_a(a, t) : 0, line_b = limbs_at_b(a, t);
@@ -144,12 +144,12 @@ DEVICE void fetch(const multiply_args &a)
 
 /* ---- fetching through a window --------------------------------------------------------------- */
 
-/* Lines whose pieces a warp copies (those of copy_pixels): their part of the table is its own. */
+/* Fills a warp's own part of the table: the lines whose pieces it copies in copy_pixels. */
 DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
 {
     constexpr int every = GROUP_THREADS * 16 / STEP, own = every / 4;
 
-    sync_warp();                /* the last task's copies have been asked for */
+    sync_warp();                /* the last task's copies have been issued */
     ROLL for (int x = lane(); x < BN / 4; x += 32) {
         int line = x / own * every + warp() * own + x % own;
 
@@ -158,11 +158,11 @@ DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
     sync_warp();
 }
 
-/* The oldest stage that was asked for is there.  Why products may read it: cp.async writes through
- * the generic proxy, and once a thread has waited for its copies they are as if it had stored them;
- * its own fence orders them before what the asynchronous proxy does later, and the arrival releases
- * all of that to those who wait for the barrier.  Were the copies to arrive at the barrier by
- * themselves (cp.async.mbarrier.arrive), no thread could fence between the two. */
+/* Announces the oldest stage that was issued. cp.async writes through the generic proxy; once a
+ * thread has waited for its copies they are as if it had stored them.  Its fence orders them before
+ * later work of the asynchronous proxy, and the arrival releases them to those who wait at the
+ * barrier.  If the copies arrived by themselves (cp.async.mbarrier.arrive), no thread could put a
+ * fence between. */
 template <int behind> DEVICE void announce(struct ring &oldest)
 {
     copy_wait<behind>();
@@ -173,7 +173,8 @@ template <int behind> DEVICE void announce(struct ring &oldest)
     advance(oldest);
 }
 
-/* A's tiles are one thread's tensor copies; it arrives as it asks for them. */
+/* Issues the copies of a step.  One thread copies A's tiles by tensor copies, and arrives as it
+ * issues them. */
 DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
@@ -192,13 +193,13 @@ DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, i
     copy_group();
 }
 
-/* A stage is free again when the products of the next one have begun, so that one must have been
- * announced before another is asked for: all but two of the ring may still be on their way. */
+/* Fetches B through the window.  A stage becomes free when the products of the next one have begun.
+ * So that one must be announced before another stage is issued: all but two may be in flight. */
 DEVICE void fetch_pixels(const multiply_args &a)
 {
     constexpr int behind = STAGES - 2;
     struct ring r = { 0, 0 }, oldest = r;
-    int asked = 0;              /* stages, not announced */
+    int asked = 0;              /* stages that are issued but not announced */
 
     ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
         struct task t = own_task(a, index);
@@ -218,14 +219,15 @@ DEVICE void fetch_pixels(const multiply_args &a)
     await_products(r);
 }
 
-/* ---- fetching elements and cutting them ------------------------------------------------------ */
+/* ---- fetching elements and splitting them ---------------------------------------------------- */
 
 #if INSIDE
 static_assert(BM == 4 * SQUARE && BN == 4 * SQUARE, "each warp cuts 32 lines of both operands");
 
-enum { ALONG = STEP / BYTES / SQUARE, SQUARES = 2 * ALONG };    /* of a warp's lines in one step */
+/* squares of a warp's lines in one step, of one operand; of both */
+enum { ALONG = STEP / BYTES / SQUARE, SQUARES = 2 * ALONG };
 
-/* Square x of a step: those of A, then those of B. */
+/* Copies square x of a step: A's squares come first, then B's. */
 template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, int slot, int x)
 {
     int64_t line0 = ((int64_t)(S ? t.j : t.i) * 4 + warp()) * SQUARE;
@@ -235,7 +237,7 @@ template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, 
                                     line0, p0, lane());
 }
 
-/* Each lane cuts its line. */
+/* Splits a square; each lane takes one line. */
 template <int S>
 DEVICE void cut_square(const multiply_args &a, uint32_t raw, uint32_t stage, int x,
                        struct factors f)
@@ -249,7 +251,7 @@ DEVICE void cut_square(const multiply_args &a, uint32_t raw, uint32_t stage, int
                                            f);
 }
 
-/* A task's squares; the ring of elements is each warp's own, that of limbs all warps' together. */
+/* Splits a task's squares.  Each warp has its own ring of elements; all share the ring of limbs. */
 DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
 {
     struct factors fa = factors_of<0>(a, t.product, (int64_t)t.i * BM + warp() * SQUARE + lane());
@@ -270,7 +272,7 @@ DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
         else
             cut_square<1>(a, raw, (uint32_t)(r.stage * STAGE), x, fb);
         if (x % SQUARES == SQUARES - 1) {
-            fence_async();      /* products read what these lanes have stored */
+            fence_async();      /* products read what these lanes stored */
             sync_warp();
             if (lane() == 0)
                 barrier_arrive((uint32_t)(FULL + 8 * r.stage));
@@ -291,7 +293,7 @@ DEVICE void cut(const multiply_args &a)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/* Where a run of steps from s on ends: with the chunk, the flush or the task. */
+/* End of a run of steps from s on: the end of the chunk, of the flush interval or of the task. */
 DEVICE int end_of(int s, int steps)
 {
     int length = UNIT == UNIT_i8 ? FLUSH_STEPS : CHUNK_STEPS, end = (s / length + 1) * length;
@@ -299,10 +301,10 @@ DEVICE int end_of(int s, int steps)
     return end < steps ? end : steps;
 }
 
-/* The first row, of a tile, of the 16 that this warp stores; in it lie all columns. */
+/* First of the tile's 16 rows that this warp stores, with all columns. */
 DEVICE int own_row();
 
-/* The sums fill the registers: where they go is found when it is needed. */
+/* Stores a task's sums.  They fill the registers, so the destination is computed only now. */
 template <class F> DEVICE void put_task(const multiply_args &a, int index, F put)
 {
     struct task t = own_task(a, here(index));
@@ -310,7 +312,7 @@ template <class F> DEVICE void put_task(const multiply_args &a, int index, F put
     put(result_of(a.r, t.product), t.acc, (int64_t)t.i * BM + own_row(), (int64_t)t.j * BN);
 }
 
-/* The barriers of the ring: so many arrive when a stage has been read. */
+/* Initialises the ring's barriers; `readers` threads arrive when a stage has been read. */
 DEVICE void start_ring(const multiply_args &a, int readers)
 {
     ROLL for (int s = 0; s < LIMB_STAGES; s++) {
@@ -323,7 +325,7 @@ DEVICE void start_ring(const multiply_args &a, int readers)
         tensor_prefetch(&a.map_b);
 }
 
-/* What the first group does. */
+/* Runs the producer group. */
 DEVICE void fetch_all(const multiply_args &a)
 {
 #if INSIDE

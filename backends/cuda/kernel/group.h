@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of warpgroups: behind the group that fetches (fetch.h) two groups multiply 64
- * lines each straight from shared memory. */
+ * The multiply kernel for warpgroups (wgmma).  Besides the producer group (fetch.h) two groups
+ * multiply 64 lines each, directly from shared memory. */
 #ifndef LIMBER_CUDA_GROUP_H
 #define LIMBER_CUDA_GROUP_H
 
@@ -20,7 +20,8 @@ DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
     group_commit();
 }
 
-/* One group; a commit behind the branches would make ptxas begin, and await, another there. */
+/* Issues one group of products.  A commit after the branches would make ptxas begin, and wait for,
+ * another group there. */
 DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int keep)
 {
     if constexpr (SIGNS & 1)
@@ -61,14 +62,15 @@ DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
     group_commit();
 }
 
-/* The stage's tiles have been read by this warp's products: all that write there are told. */
+/* Frees a stage whose tiles this warp's products have read: tells all blocks that write there. */
 DEVICE void release(const multiply_args &a, int stage)
 {
     if (lane() < a.cluster)
         barrier_arrive_in((uint32_t)(EMPTY + 8 * stage), lane());
 }
 
-/* Steps [s, end) of one accumulator; then its sums are there and all stages are free. */
+/* Multiplies steps [s, end) of one accumulator; then its sums are complete and all stages are
+ * free. */
 template <class sum>
 DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task t, struct ring &r,
                            int line, int s, int end, int keep)
@@ -94,7 +96,7 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
     keep_behind(d);
     if (held >= 0)
         release(a, held);
-    if (PARTED && !keep)        /* nothing was shown */
+    if (PARTED && !keep)        /* everything was hidden */
         clear(d);
 }
 
@@ -105,7 +107,7 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
 {
     struct task t = own_task(a, index);
     int steps = steps_of(a, t), flushed = 0, keep = 0, s = 0, end;
-    int32_t total[1][NJ][4];    /* of chunks of floats */
+    int32_t total[1][NJ][4];    /* for chunks of floats */
     sum d[4 * NJ];
     auto put = [&](auto &sums) {
         put_task(a, index, [&](const result_args &to, int acc, int64_t i, int64_t j) {
@@ -116,7 +118,7 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
     clear(d);
     if (UNIT != UNIT_i8)
         clear(*(int32_t (*)[4 * NJ])total);
-    do {                        /* once where there are no steps */
+    do {                        /* runs once if there are no steps */
         bool last;
 
         end = end_of(s, steps);
@@ -149,7 +151,7 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
         });
 }
 
-/* Rows r and up of one piece; the first row of an accumulator may begin a sum. */
+/* Issues rows from r on for one piece.  The first row of an accumulator may begin its sum. */
 template <int r, class sum>
 DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, int q, int keep,
                          int through)
@@ -164,11 +166,11 @@ DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, 
     }
 }
 
-/* The first accumulator is promoted, the others run through. */
+/* Computes float sums: the first accumulator is promoted, the others run through all of k. */
 template <class sum>
 DEVICE void sums_task(const multiply_args &a, int index, struct ring &r, int line)
 {
-    struct task t = own_task(a, index);     /* of parts that show nothing */
+    struct task t = own_task(a, index);     /* used if parts of k are hidden */
     sum d[ACCUMULATORS][4 * NJ], total[4 * NJ];
     int through = 0;
 
@@ -183,7 +185,7 @@ DEVICE void sums_task(const multiply_args &a, int index, struct ring &r, int lin
                 continue;
             barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
             group_fence();
-            UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */
+            UNROLL for (int q = 0; q < PIECES; q++)     /* rows alternate every 32 bytes */
                 product_rows<0>(d, (uint32_t)(r.stage * STAGE), line, q, keep, through);
             keep = through = 1;
             group_commit();
@@ -221,7 +223,7 @@ DEVICE void multiply(const multiply_args &a)
     }
 }
 
-/* Of a thread; a block is launched with 168 for each. */
+/* Registers of a thread; the launch gives each thread 168. */
 enum { FETCHING = INSIDE ? 72 : WINDOW ? 40 : 24, MULTIPLYING = INSIDE ? 216 : WINDOW ? 232 : 240 };
 static_assert(GROUPS != 2 || FETCHING + GROUPS * MULTIPLYING <= (GROUPS + 1) * 168, "registers");
 
@@ -245,7 +247,7 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         registers_more<MULTIPLYING>();
         multiply(args);
     }
-    sync_cluster();             /* until then others may still arrive here */
+    sync_cluster();             /* until then other blocks may still arrive here */
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of plain lanes: fused multiply-adds in binary32 and binary64, products of
- * four bytes; for formats without a matrix unit on the device.  A lane has TI x TJ elements. */
+ * The multiply kernel without matrix units: fused multiply-adds in FP32 and FP64, dot products of
+ * four bytes.  A thread computes TI x TJ elements. */
 #ifndef LIMBER_CUDA_LANE_H
 #define LIMBER_CUDA_LANE_H
 
@@ -8,13 +8,14 @@ enum {
     TI = 8, TJ = UNIT == UNIT_f64 ? 4 : 8, WARP_M = 4 * TI, WARP_N = 8 * TJ,
     WARPS_N = BN / WARP_N, THREADS = BM / WARP_M * WARPS_N * 32,
     TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = TILE_A + TILE_B,
-    PIXELS = STAGES * STAGE     /* the window's table */
+    PIXELS = STAGES * STAGE     /* table of the window */
 };
 
 typedef sum_type sum;
 typedef sum sums[TI * TJ];
 
-/* Lane l holds rows (l >> 3) + 4 i and columns (l & 7) + 8 j: neighbours read different banks. */
+/* Lane l holds rows (l >> 3) + 4 i and columns (l & 7) + 8 j, so that neighbours read different
+ * banks. */
 DEVICE int lane_row(int i) { return (lane() >> 3) + 4 * i; }
 DEVICE int lane_column(int j) { return (lane() & 7) + 8 * j; }
 
@@ -68,7 +69,7 @@ DEVICE void multiply_add(int32_t &d, const bytes16 &a, const bytes16 &b, int sig
 
 DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int signs)
 {
-    ROLL for (int c = 0; c < STEP / 16; c++) {    /* 256 multiply-adds a turn */
+    ROLL for (int c = 0; c < STEP / 16; c++) {    /* 256 multiply-adds in each round */
         bytes16 a[TI], b;
 
         UNROLL for (int i = 0; i < TI; i++)
@@ -97,7 +98,7 @@ template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j
             with(i0 + lane_row(i), j0 + lane_column(j), d[i * TJ + j]);
 }
 
-/* As put_totals. */
+/* Adds sums to integer totals in memory, as put_totals does. */
 DEVICE void flush_totals(const result_args &r, int acc, int64_t i0, int64_t j0, const sums &d,
                          bool first)
 {
@@ -154,7 +155,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         flush_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
 }
 
-/* The sums are used up: those of any C move up to the first one's register, as in put_any. */
+/* Stores the sums and destroys them: for any layout of C, they move through the first one's
+ * register, as in put_any. */
 DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
 {
     if constexpr (!DIRECT) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * FP32 elements become limbs by conversions in hardware: in binary32 throughout, and exact but for
- * the roundings to limbs. */
+ * Splits FP32 elements into limbs by hardware conversions, in FP32 throughout; exact except for the
+ * roundings to limbs. */
 #ifndef LIMBER_CUDA_LIMB_H
 #define LIMBER_CUDA_LIMB_H
 
-/* A line's power of two as two, since it may be no binary32 itself; neither product is rounded. */
+/* A line's power of two as two factors, since FP32 may not hold it; neither product is rounded. */
 struct factors { float one, two; };
 
-/* Of 2^e. */
+/* Factors of 2^e. */
 DEVICE struct factors factors_by(int e)
 {
     return { bits_float((uint32_t)(127 + e / 2) << 23),
@@ -21,7 +21,7 @@ template <int S> DEVICE float scaled(float x, struct factors f)
     return SIDES[S].scaled ? mul32(mul32(x, f.one), f.two) : x;
 }
 
-/* What a limb leaves, exact in binary32: its last bit is at most 24 below the first of x. */
+/* Remainder of x after a limb, exact in FP32: its last bit is at most 24 below the first of x. */
 template <int S> DEVICE float rest_of(float x, float limb)
 {
     constexpr float by = (float)((uint64_t)1 << (SIDES[S].shift & 63));
@@ -37,7 +37,7 @@ DEVICE float nearest_tf32(float x)
 }
 
 #if __CUDA_ARCH__ >= 800
-/* One word of a limb, taken from the two numbers, or the one, that it holds. */
+/* Makes one word of a limb from the one or two numbers that it holds, which become remainders. */
 template <int S> DEVICE uint32_t take_word(float *x)
 {
     if constexpr (BYTES == 2) {

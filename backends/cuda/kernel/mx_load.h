@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands as instructions for blocks with scales take them: codes of elements, in a byte or two in
- * a byte, and beside them a byte for the scale of each block.  What is padded is zero, with the
- * scale 1.  For tensor memory 16 codes lie together in 16 bytes where they are not two in a
- * byte. */
+ * Packs operands for block-scaled instructions: codes of elements, one or two in a byte, and a byte
+ * for each block's scale.  Padding is zero, with the scale 1.  For tensor memory, codes that are
+ * not two in a byte are packed 16 together in the low part of 16 bytes. */
 #ifndef LIMBER_CUDA_MX_LOAD_H
 #define LIMBER_CUDA_MX_LOAD_H
 
 enum { BLOCK = MODEL.scale_block };
 
-/* The code of a double that the format has. */
+/* Code of a double that the format contains. */
 DEVICE uint32_t code_of(limber_format f, double v)
 {
     struct limber_num x;
@@ -19,7 +18,7 @@ DEVICE uint32_t code_of(limber_format f, double v)
     return (uint32_t)code;
 }
 
-/* Of e8m0 or ue4m3. */
+/* Code of a scale in e8m0 or ue4m3. */
 DEVICE uint32_t code_of_scale(double v)
 {
     constexpr limber_format ue4m3 = { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF, 7, 1, 0 };
@@ -28,26 +27,27 @@ DEVICE uint32_t code_of_scale(double v)
            (uint32_t)(double_bits(v) >> 52) - 1023 + 127;
 }
 
-/* As the unit sees it.  Where each E2M1 is given in a byte its four bits stand in the middle. */
+/* Rounds an element to its code.  An E2M1 code that is alone in a byte has its bits in the
+ * middle. */
 template <int S> DEVICE uint32_t code_of_element(double x, double scale)
 {
     constexpr limber_step s = S ? MODEL.b : MODEL.a;
     constexpr bool middle = PACKED == 1 && !COLUMNS_TAKEN && (S ? FORMAT_B : FORMAT_A) == 5;
     int loss;
-    double v = x * 0;           /* beside a scale that is zero, but for what is not finite */
+    double v = x * 0;           /* for a zero scale, unless x is NaN or infinite */
 
     if (scale > 0 || x - x != 0)
         v = limber_step_value(&s, limber_odd_quotient(x, scale > 0 ? scale : 1), 0, 0, &loss);
     return code_of(s.format, v) << (middle ? 2 : 0);
 }
 
-/* Of the thread whose number differs in these bits. */
+/* The value of the thread whose number differs in these bits. */
 DEVICE uint64_t of_neighbour(uint64_t v, int mask)
 {
     return (uint64_t)shuffle_xor((uint32_t)(v >> 32), mask) << 32 | shuffle_xor((uint32_t)v, mask);
 }
 
-/* The scale of the block that this thread has a part of: neighbouring threads have the others. */
+/* Computes the scale of a block, of which neighbouring threads have the other parts. */
 template <int S, class F> DEVICE double scale_of_block(F element)
 {
     constexpr limber_unit u = MODEL;
@@ -67,8 +67,8 @@ template <int S, class F> DEVICE double scale_of_block(F element)
     return most ? limber_unit_scale(&u, S ? &u.b : &u.a, bits_double(most)) : 1;
 }
 
-/* Two neighbours have 8 codes of so many bits each: this thread's half of the 16 bytes in which all
- * of them lie side by side. */
+/* Packs 8 codes of each of two neighbours contiguously into 16 bytes; returns this thread's
+ * half. */
 template <int bits> DEVICE uint64_t half_of_codes(uint64_t own)
 {
     uint64_t other = of_neighbour(own, 1);
@@ -76,8 +76,8 @@ template <int bits> DEVICE uint64_t half_of_codes(uint64_t own)
     return thread() % 2 ? own >> (64 - 8 * bits) : own | other << 8 * bits;
 }
 
-/* Where the scale of a line's block lies, of so many blocks: line by line; or as copies to tensor
- * memory want them, 128 lines by four blocks, of which lines 32 apart are neighbours. */
+/* Index of the scale of a line's block: [line][block]; or as copies to tensor memory need them, in
+ * units of 128 lines by four blocks, with lines that are 32 apart next to each other. */
 DEVICE int64_t place_of_scale(int64_t line, int64_t block, int64_t blocks)
 {
     if (!COLUMNS_TAKEN)
@@ -86,7 +86,7 @@ DEVICE int64_t place_of_scale(int64_t line, int64_t block, int64_t blocks)
            block % 4;
 }
 
-/* Block number `index` of an operand. */
+/* Packs block number `index` of an operand. */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands become limbs.  A block of threads cuts its lines and writes the limbs along k, eight
- * elements a thread. */
+ * Packs operands to limbs.  A thread block splits its lines and writes the limbs along k, eight
+ * elements for each thread. */
 #ifndef LIMBER_CUDA_PACK_H
 #define LIMBER_CUDA_PACK_H
 
-/* ---- cutting --------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------- */
 
-/* Where limbs go, and bytes that are left of the line: whole pieces of 16, or of eight elements. */
+/* Destination of limbs, and the bytes left in the line: whole pieces of 16, or of eight
+ * elements. */
 struct target { char *at; int64_t left; };
 
 template <int bytes> DEVICE void put(struct target to, const void *from)
@@ -27,14 +28,14 @@ template <int bytes> DEVICE void put(struct target to, const void *from)
     }
 }
 
-/* Limb elements of eight numbers, one after another. */
+/* Stores one limb of eight elements. */
 template <int S>
 DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void *v)
 {
     put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.left }, v);
 }
 
-/* trunc(x 2^scale) below 2^63 in magnitude.  Not finite counts as zero. */
+/* trunc(x 2^scale), below 2^63 in magnitude.  NaN and infinities count as zero. */
 template <int S> DEVICE int64_t fixed_of(uint64_t e, int scale)
 {
     constexpr limber_format f = SIDES[S].f;
@@ -50,7 +51,7 @@ template <int S> DEVICE int64_t fixed_of(uint64_t e, int scale)
     return (int64_t)((m ^ sign) - sign);
 }
 
-/* The scaled integer in two's complement. */
+/* Converts to a scaled integer in two's complement. */
 template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e, int scale)
 {
     constexpr limber_format f = SIDES[S].f;
@@ -79,7 +80,7 @@ template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e,
     }
 }
 
-/* A whole number as a limb, whose format holds it among its normal numbers. */
+/* Encodes an integer in a limb's format, which has it as a normal number or 0. */
 template <int S> DEVICE typename raw_of<SIDES[S].limb.size>::type whole_number(int32_t v)
 {
     constexpr limber_format f = SIDES[S].limb;
@@ -101,7 +102,7 @@ template <int S> DEVICE typename raw_of<SIDES[S].limb.size>::type whole_number(i
     return e;
 }
 
-/* Two whole numbers of at most 11 bits as binary16, in a word. */
+/* Encodes two integers of at most 11 bits as FP16, in a word. */
 template <int S> DEVICE uint32_t halves_of(int32_t low, int32_t high)
 {
 #if __CUDA_ARCH__ >= 800
@@ -112,7 +113,7 @@ template <int S> DEVICE uint32_t halves_of(int32_t low, int32_t high)
 }
 
 #ifdef CODED
-/* Residues as digits in FP8, of which each is a limb. */
+/* Stores residues as FP8 digits, each of which is a limb. */
 template <int S>
 DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], struct target to)
 {
@@ -133,17 +134,17 @@ DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], s
 }
 #endif
 
-enum { WHOLE_FLOAT = 0x4b000000 };      /* the bits of 2^23: with t added, of 2^23 + t */
+enum { WHOLE_FLOAT = 0x4b000000 };      /* bits of 2^23 as FP32; with t added, of 2^23 + t */
 
-/* t mod p as a byte: of signed ones nearest to zero, else in [0, p); t < 2^23 is added to
- * WHOLE_FLOAT.  p is odd or 256, for which the bytes of p and 0, and of p/2 and -p/2, are the same.
+/* Computes t mod p as a byte: nearest to zero if signed, else in [0, p). t < 2^23 is added to
+ * WHOLE_FLOAT. p is odd or 256, for which the bytes of p and 0, and of p/2 and -p/2, are equal.
  * See docs/accuracy.md, "Arithmetic of the kernels". */
 template <int S> DEVICE uint8_t byte_of(uint32_t t, uint32_t p, float inverse)
 {
     float shift = (float)(0x800000 + (SIDES[S].is_signed ? 0 : p / 2));
     float q = fma32(add32(bits_float(t), -shift), inverse, 0x1.8p23f);
 
-    return (uint8_t)(t - float_bits(q) * p);    /* the exponents are no part of the byte */
+    return (uint8_t)(t - float_bits(q) * p);    /* the exponents do not reach the lowest byte */
 }
 
 template <int S, class raw>
@@ -153,7 +154,7 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
 
     UNROLL for (int x = 0; x < EACH; x++) {
         integer_of<S>(v[x], e[x], scale);
-        v[x][DIGITS[S] - 1] ^= 0x80000000;      /* what is added is taken away by START */
+        v[x][DIGITS[S] - 1] ^= 0x80000000;      /* START subtracts this offset again */
     }
     UNROLL_SOME for (int l = 0; l < ACCUMULATORS; l++) {
         constexpr bool symmetric = UNIT != UNIT_e4m3 && SIDES[S].is_signed;
@@ -224,7 +225,7 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
     }
 }
 
-/* Binary32 to limbs that a conversion makes of it. */
+/* True if FP32 is split into limbs by hardware conversions. */
 template <int S> DEVICE constexpr bool is_cut_in_hardware()
 {
     return is_binary(SIDES[S].f) && SIDES[S].f.size == 4 &&
@@ -279,8 +280,8 @@ DEVICE constexpr bool is_same_format(limber_format x, limber_format y)
            x.flags == y.flags && x.bias == y.bias && x.size == y.size && x.carried == y.carried;
 }
 
-/* The line has `rest` elements from the first of these on.  Behind its end A has -0: products of
- * -0 and 0 change no sum of fused multiply-adds, not even -0. */
+/* Stores whole elements; the line has `rest` more, from the first of these on.  Beyond its end A
+ * has -0: products of -0 and 0 leave any sum of fused multiply-adds unchanged, even -0. */
 template <int S, class raw>
 DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struct target to)
 {
@@ -310,7 +311,7 @@ DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struc
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-/* Elements from p0 on of a line become limbs. */
+/* Splits elements of a line, from p0 on, into limbs. */
 template <int S, class raw>
 DEVICE void put_elements(const pack_args &a, const raw e[EACH], int scale, int64_t p0,
                          struct target to)
@@ -329,7 +330,8 @@ DEVICE void put_elements(const pack_args &a, const raw e[EACH], int scale, int64
         put_whole<S>(a, e, a.length - p0, to);
 }
 
-/* Block number `index` of an operand: LINES lines, and every blocks_p-th stretch of ELEMENTS. */
+/* Packs block number `index` of an operand: LINES lines, and every blocks_p-th stretch of
+ * ELEMENTS. */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size, limb = SIDES[S].limb.size;

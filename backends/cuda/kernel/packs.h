@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Both operands by one launch: `pack` is what a block of threads does for either. */
+ * Packs one or both operands by one launch; `pack` packs a block of either. */
 #ifndef LIMBER_CUDA_PACKS_H
 #define LIMBER_CUDA_PACKS_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Complex matrices by three real products: sums of each pair's parts, and pairs of results from the
- * three, as jit/api/complex3.c forms them in host memory. */
+ * Complex products by three real ones: sums of each number's parts, and complex results from the
+ * three products, as jit/api/complex3.c computes them in host memory. */
 #ifndef LIMBER_CUDA_PLANES_H
 #define LIMBER_CUDA_PLANES_H
 
-/* Floats of 8 bytes are binary64, of 4 binary32: no others come here. */
+/* Floats here are FP64 (8 bytes) or FP32 (4 bytes). */
 DEVICE double plus(double a, double b) { return add64(a, b); }
 DEVICE float plus(float a, float b) { return add32(a, b); }
 DEVICE int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
@@ -27,7 +27,7 @@ template <class T> DEVICE T load_part(const char *at)
         return load<int64_t>(at);
 }
 
-/* Integers in the next wider format, or modulo 2^64. */
+/* Stores a sum; integers in the next wider format, or modulo 2^64. */
 template <class T> DEVICE void store_sum(char *to, int64_t x, T sum)
 {
     if constexpr (SIDES[0].f.kind != LIMBER_KIND_INT && SIDES[0].f.kind != LIMBER_KIND_UINT)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel in WMMA, the portable form of tensor cores: which lane holds what is the
- * device's secret, so sums leave their registers by way of shared memory.  Rows of tiles are
- * padded, not permuted; stages are copied at once where there are no asynchronous copies. */
+ * The multiply kernel with WMMA. The layout of its fragments is unspecified, so sums leave
+ * registers through shared memory.  Rows of tiles are padded, not swizzled.  Stages are copied
+ * synchronously on devices without asynchronous copies. */
 #ifndef LIMBER_CUDA_PORTABLE_H
 #define LIMBER_CUDA_PORTABLE_H
 
 enum {
     MI = WM / 16, NJ = WN / 16, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
-    LINE = STEP + 16, LD = LINE / 2,    /* of a tile: bytes, elements */
+    LINE = STEP + 16, LD = LINE / 2,    /* bytes and elements of a tile's line */
     TILE_A = BM * LINE, TILE_B = BN * LINE,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
     STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
-    /* where a tile of 16 x 16 sums leaves its registers: of each warp, as many as are added up */
+    /* each warp's buffers for 16 x 16 sums that leave registers, one for each sum to be added up */
     OUT_LD = 24, OUT = 16 * OUT_LD * 4, OUTS = STAGES * STAGE, OUT_SUMS = TOTALS ? 1 : ACCUMULATORS
 };
 
@@ -65,15 +65,15 @@ DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, 
     }
 }
 
-/* ---- sums leave ----------------------------------------------------------------------------- */
+/* ---- storing sums ---------------------------------------------------------------------------- */
 
 DEVICE uint32_t out_of(int acc)
 {
     return (uint32_t)(OUTS + ((thread() >> 5) * OUT_SUMS + acc) * OUT);
 }
 
-/* Lane l takes eight elements of row l / 2 of a 16 x 16 tile whose accumulators are in shared
- * memory. */
+/* Calls with(...) for a 16 x 16 tile whose accumulators are in shared memory: lane l takes eight
+ * elements of row l / 2. */
 template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
 {
     int row = lane() >> 1, column = (lane() & 1) * 8;
@@ -93,7 +93,7 @@ template <int acc> DEVICE double weighted_at(uint32_t at)
     return t;
 }
 
-/* A tile of sums. */
+/* Stores a tile of sums. */
 DEVICE void put_tile(const result_args &r, int64_t i0, int64_t j0)
 {
     if constexpr (DIRECT)
@@ -167,7 +167,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
     flush(result_of(a.r, t.product), t, i0, j0, total, flushed == 0);
 }
 
-/* The first accumulator is promoted, the others run through. */
+/* Computes float sums: the first accumulator is promoted, the others run through all of k. */
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements as they lie in memory. */
+ * Elements as they are stored in memory. */
 #ifndef LIMBER_CUDA_RAW_H
 #define LIMBER_CUDA_RAW_H
 
@@ -10,7 +10,7 @@ template <> struct raw_of<4> { typedef uint32_t type; };
 template <> struct raw_of<8> { typedef uint64_t type; };
 template <> struct raw_of<16> { typedef bytes16 type; };
 
-/* An element of `size` bytes as it lies in memory; dd and binary128 need only be aligned to 8. */
+/* Loads an element of `size` bytes; dd and binary128 need only be aligned to 8. */
 template <int size> DEVICE typename raw_of<size>::type load_raw(const void *p)
 {
     if constexpr (size == 16) {

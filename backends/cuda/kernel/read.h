@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LINES lines by ELEMENTS elements of an operand come to shared memory, read along whichever of the
- * two lies together, 16 bytes at once where that can be. */
+ * Reads LINES lines by ELEMENTS elements of an operand into shared memory, along whichever
+ * dimension is contiguous, 16 bytes at once if possible. */
 #ifndef LIMBER_CUDA_READ_H
 #define LIMBER_CUDA_READ_H
 
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1 };
 
-/* Whether pieces of 16 bytes lie together, along lines or across them, and each is inside of the
- * operand or outside. */
+/* True if the block can be read in pieces of 16 contiguous bytes, along lines or across them, each
+ * entirely inside or outside of the operand. */
 template <int S>
 DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int64_t lines,
                             int64_t length)
@@ -21,8 +21,8 @@ DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int
            from % 16 == 0 && (along ? length : lines) % (16 / size) == 0;
 }
 
-/* A thread's pieces lie at equal distances, all of them are on their way before the first is
- * stored. */
+/* Reads pieces.  Those of a thread are equally far apart; all loads are issued before the first
+ * store. */
 template <int S>
 DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t lines, int64_t p0,
                         int64_t length)

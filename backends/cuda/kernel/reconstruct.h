@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Totals become elements: the integer by Chinese remainders or weights, scales, alpha and beta, one
- * rounding.  A block takes SIDE x SIDE elements, each thread four of a row; where C lies along its
- * columns the block is transposed in shared memory. */
+ * Converts totals to elements: the integer by CRT or weights, scales, alpha and beta, one rounding.
+ * A block takes SIDE x SIDE elements, each thread four of a row.  If C is column-major the block is
+ * transposed in shared memory. */
 #ifndef LIMBER_CUDA_RECONSTRUCT_H
 #define LIMBER_CUDA_RECONSTRUCT_H
 
@@ -12,7 +12,7 @@ enum {
 
 /* ---- exact integers -------------------------------------------------------------------------- */
 
-/* The columns of one element or of four from their remainders; see ir/num/crt.h. */
+/* Computes the columns of one element, or of four, from their residues; see ir/num/crt.h. */
 template <int elements>
 DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
                         int64_t (&column)[elements][COLUMNS])
@@ -62,13 +62,14 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
 
 typedef typename raw_of<RESULT.size>::type result_raw;
 
-/* Results that most integers become by a short way. */
+/* True if a fast path rounds most integers to the result. */
 constexpr bool IS_BINARY = is_binary(RESULT) && !ALPHA && !BETA;
 
 #if DOUBLES
 typedef double short_columns[DOUBLES];
 
-/* Columns of doubles, whose sums are exact: docs/accuracy.md, "Arithmetic of the kernels". */
+/* Computes columns of doubles, whose sums are exact: docs/accuracy.md, "Arithmetic of the
+ * kernels". */
 DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
                             short_columns (&column)[FOUR])
 {
@@ -97,8 +98,7 @@ DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
     }
 }
 
-/* a + b to the double next to it toward zero or, where it is none, whichever is odd: what is
- * rounded to fewer bits afterwards is as if it were a + b. */
+/* a + b rounded to odd, which makes a later rounding to fewer bits equal to one of a + b. */
 DEVICE double add_odd(double a, double b)
 {
     double sum = add64_rz(a, b);
@@ -107,12 +107,12 @@ DEVICE double add_odd(double a, double b)
     return bits_double(double_bits(sum) | cut);
 }
 
-/* The sum of columns, to nearest-even of binary64, or to odd where that is rounded once more. */
+/* Sum of the columns, rounded to nearest even in FP64, or to odd if it is rounded again. */
 DEVICE double sum_of(const short_columns &column)
 {
     double high = column[DOUBLES - 1], low = column[0], rest[DOUBLES];
 
-    UNROLL for (int d = DOUBLES - 2; d > 0; d--) {      /* high + rest[d] = high + column[d] */
+    UNROLL for (int d = DOUBLES - 2; d > 0; d--) { /* high + rest[d] = high + column[d], exactly */
         double sum = add64(high, column[d]);
 
         rest[d] = add64(column[d], -add64(sum, -high));
@@ -123,8 +123,8 @@ DEVICE double sum_of(const short_columns &column)
     return DOUBLES == 1 ? high : RESULT.size == 8 ? add64(high, low) : add_odd(high, low);
 }
 
-/* The integer times 2^exp, rounded, where that is zero or a normal number of binary64; else false.
- * A binary32 result is right in all of its range: an odd double is rounded to it once. */
+/* Rounds the integer times 2^exp, if that is zero or a normal number of FP64; else false.  FP32
+ * results are right in all of its range, since a double that was rounded to odd is rounded once. */
 DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 {
     uint64_t bits = double_bits(sum_of(column));
@@ -148,8 +148,8 @@ DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
     columns_crt(r, i, j, column);
 }
 
-/* The integer times 2^exp, rounded to nearest-even, where that is zero, or a normal number and not
- * of the largest binade; else false. */
+/* Rounds the integer times 2^exp to nearest even, if that is zero, or a normal number below the
+ * largest binade; else false. */
 DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 {
     constexpr int fraction = RESULT.size == 8 ? 52 : 23, bias = RESULT.size == 8 ? 1023 : 127;
@@ -175,7 +175,7 @@ DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
         high = first ? m[i] : high;
     }
     n = leading_zeros(high);
-    exp += 64 * top + 63 - n;                       /* of the first bit */
+    exp += 64 * top + 63 - n;                       /* exponent of the first bit */
     e = result_raw();
     if (high == 0 || exp < 1 - bias || exp >= bias)
         return high == 0;
@@ -191,7 +191,7 @@ DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 }
 #endif
 
-/* Answers 1 when it does not fit an integer format. */
+/* Rounds an element from its words; 1 if it does not fit an integer format. */
 DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w)[WORDS],
                         result_raw &e)
 {
@@ -215,7 +215,7 @@ DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
     return reconstruct_words(r, i, j, w, e);
 }
 
-/* Elements (i, j) .. (i, j + 3), of which few go the long way, whose code stands here once. */
+/* Computes elements (i, j) to (i, j + 3).  The slow path for a few of them is one copy of code. */
 DEVICE void reconstruct_binary(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
 {
     int count = (int)(r.n - j < FOUR ? r.n - j : FOUR), exp[FOUR], left = 0;
@@ -256,8 +256,8 @@ DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
     return limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
 }
 
-/* Calls with(x) for those of (i, j) .. (i, j + 3) that are finished here, and adds up.  An element
- * with scalars is long code, which stands here once. */
+/* Calls with(x) for those of (i, j) to (i, j + 3) that are finished here, and adds up the results.
+ * With alpha or beta the code is long, so there is only one copy. */
 template <class F>
 DEVICE int each_of_four(const result_args &r, int64_t i, int64_t j, F with)
 {
@@ -275,7 +275,7 @@ DEVICE int each_of_four(const result_args &r, int64_t i, int64_t j, F with)
     return sum;
 }
 
-/* Elements (i, j) .. (i, j + 3) to e; answers how many do not fit. */
+/* Computes elements (i, j) to (i, j + 3) into e; returns how many do not fit. */
 DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
 {
     int lost = 0;
@@ -317,7 +317,7 @@ DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result
         store_raw<RESULT.size>(limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
 }
 
-/* Four elements that lie together in a matrix, without a look at each: false where they do not. */
+/* Stores four contiguous elements without testing each; false if they are not contiguous. */
 DEVICE bool put_together(const result_args &r, int64_t i, int64_t j, const result_raw (&e)[FOUR])
 {
     constexpr int pieces = FOUR * RESULT.size / 16;
@@ -336,7 +336,7 @@ DEVICE bool put_together(const result_args &r, int64_t i, int64_t j, const resul
     return true;
 }
 
-/* Threads stay in their rows, or take the columns of the transposed block. */
+/* Stores four elements of a row or, after transposing the block, of a column. */
 DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_raw (&e)[FOUR])
 {
     int row = thread() / (SIDE / FOUR), column = thread() % (SIDE / FOUR) * FOUR;

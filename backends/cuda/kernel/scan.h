@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the passes may know of an operand that lies on the device: per line the exponents, the
- * lowest bit and the significant bits in use, as jit/scan/scan.c finds them of host memory. */
+ * Scans an operand on the device for what passes may know: exponents, lowest bit and significant
+ * bits of each line, as jit/scan/scan.c finds them in host memory. */
 #ifndef LIMBER_CUDA_SCAN_H
 #define LIMBER_CUDA_SCAN_H
 
@@ -11,7 +11,7 @@ DEVICE int lowest_bit(limber_u128 s)
     return (uint64_t)s ? trailing_zeros((uint64_t)s) : 64 + trailing_zeros((uint64_t)(s >> 64));
 }
 
-/* Of a number with bits from `low` to `top`. */
+/* Adds a number with bits from `low` to `top`. */
 DEVICE void see_bits(struct extremes &s, int top, int low, uint32_t negative)
 {
     s.emin = top < s.emin ? top : s.emin;
@@ -77,7 +77,7 @@ DEVICE void join(struct extremes &s, const struct extremes &other)
     s.flags |= other.flags;
 }
 
-/* Of so many neighbouring lanes. */
+/* Combines the findings of `all` neighbouring lanes. */
 template <int all> DEVICE void join_lanes(struct extremes &s)
 {
     UNROLL for (int lanes = 1; lanes < all; lanes *= 2)
@@ -96,7 +96,7 @@ DEVICE void put_extremes(int32_t *found, int64_t all, const struct extremes &s)
     atomic_or((uint32_t *)found + SCAN_flags * all, s.flags);
 }
 
-/* Of what nothing was seen. */
+/* Findings before anything was seen. */
 DEVICE struct extremes nothing()
 {
     return { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
@@ -111,7 +111,7 @@ DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s
     store<uint32_t>((uint32_t *)found + SCAN_flags * all, s.flags);
 }
 
-/* What was found of a line of `all`. */
+/* Combines with the stored findings of a line. */
 DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
 {
     join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
@@ -119,7 +119,7 @@ DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
               load<uint32_t>((const uint32_t *)at + SCAN_flags * all) });
 }
 
-/* ---- what blocks that share lines leave ------------------------------------------------------ */
+/* ---- combining blocks that share lines ------------------------------------------------------- */
 
 enum { WARPS = PACK_THREADS / 32, SEEN = LINES * PADDED * SIDES[0].f.size };
 static_assert(LIMBER_BLOCK % LINES == 0 && SEEN % 4 == 0, "tiles are whole blocks of lines");
@@ -134,7 +134,7 @@ DEVICE int line_blocks(const scan_args &args)
     return (int)((args.lines + LINES - 1) / LINES);
 }
 
-/* What this warp saw of a tile, for put_tile. */
+/* Stores this warp's findings of a tile for put_tile. */
 DEVICE void see_tile(struct extremes s)
 {
     uint32_t at = (uint32_t)(SEEN + 4 * (lane() * WARPS + warp()));
@@ -149,7 +149,7 @@ DEVICE void see_tile(struct extremes s)
                                                     (int32_t)s.flags);
 }
 
-/* By the first warp, when all have seen it. */
+/* Combines and stores them; the first warp calls it after all warps called see_tile. */
 DEVICE void put_tile(const scan_args &args, int line_block, int64_t p0)
 {
     int64_t across = tiles_across(args), all = line_blocks(args) * across;
@@ -165,7 +165,7 @@ DEVICE void put_tile(const scan_args &args, int line_block, int64_t p0)
         store_extremes(args.halves + line_block * across + p0 / ELEMENTS, all, s);
 }
 
-/* Whether all other blocks of `count` have been here; the last sets the counter back. */
+/* True in the last of `count` blocks that call it; that block resets the counter. */
 DEVICE bool is_last(int32_t *counter, int count)
 {
     sync_block();
@@ -180,7 +180,7 @@ DEVICE bool is_last(int32_t *counter, int count)
     return load_shared<int32_t>(0) == count - 1;
 }
 
-/* LINES lines, of which each block has left its part: some lanes a line. */
+/* Combines the parts of all blocks for LINES lines; several lanes share a line. */
 DEVICE void join_lines(const scan_args &args, int which, int line_block)
 {
     constexpr int lanes = PACK_THREADS / LINES;
@@ -195,7 +195,7 @@ DEVICE void join_lines(const scan_args &args, int which, int line_block)
         store_extremes(args.found + at, args.all, s);
 }
 
-/* A row of tiles, from these blocks of lines. */
+/* Combines tiles of LINES lines to a row of tiles of LIMBER_BLOCK lines. */
 DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
 {
     int64_t across = tiles_across(args), all = line_blocks(args) * across;
@@ -209,8 +209,8 @@ DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
     }
 }
 
-/* The last block of a group of lines joins what all left.  mine: this lane has what its block saw
- * of line `at`. */
+/* Stores a block's findings; the last block of a group of lines combines all parts. mine: this lane
+ * has the block's findings of line `at`. */
 DEVICE void put_lines(const scan_args &args, int which, int own, int64_t at, bool mine,
                       const struct extremes &s)
 {
@@ -236,8 +236,7 @@ DEVICE void put_lines(const scan_args &args, int which, int own, int64_t at, boo
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-/* A block takes LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of
- * them. */
+/* Scans LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of them. */
 DEVICE void scan(const scan_args &args, int index)
 {
     constexpr int size = SIDES[0].f.size;
@@ -280,7 +279,7 @@ KERNEL(limber_scan, struct scans_args, PACK_THREADS, 1)
         scan(args.side[1], block() - args.first);
 }
 
-/* Before a scan whose blocks join what they find. */
+/* Initialises findings before a scan whose blocks update them. */
 DEVICE void clear_found(const scan_args &args, int index)
 {
     int64_t line = (int64_t)index * PACK_THREADS + thread();
@@ -338,7 +337,7 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
     store_extremes(args.found + own, all, s);
 }
 
-/* Of a line that is not zero. */
+/* True if a line that is not zero is within the plan's bounds. */
 DEVICE bool is_within(const decide_args &a, int64_t line)
 {
     int32_t emax = load<int32_t>(a.found + SCAN_emax * a.lines + line);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A ring of STAGES stages in shared memory, filled by asynchronous copies of a block's threads. */
+ * A ring of STAGES stages in shared memory, which the threads of a block fill by asynchronous
+ * copies. */
 #ifndef LIMBER_CUDA_STAGE_H
 #define LIMBER_CUDA_STAGE_H
 
-/* 16-byte piece c of row r of a tile: neighbours in a column of pieces lie in different banks.  Of
- * binary64 half a warp reads two pieces of each of four rows at once, two pieces apart. */
+/* Offset of 16-byte piece c of row r in a tile, swizzled so that neighbours in a column of pieces
+ * are in different banks.  For FP64, half a warp reads two pieces, two apart, of each of four rows
+ * at once. */
 template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
 {
     int mixed = row < 128 ? r >> 1 & 3 : UNIT == UNIT_f64 ? (r & 3) << 1 | (r >> 2 & 1) : r & 7;
@@ -12,7 +14,7 @@ template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
     return (uint32_t)(r * row + ((c ^ mixed) << 4));
 }
 
-/* One step of `lines` lines. */
+/* Copies one step of `lines` lines. */
 template <int lines, int threads>
 DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
 {
@@ -34,12 +36,12 @@ template <bool of_warp> DEVICE void meet()
         sync_block();
 }
 
-/* Calls copy(stage, s), which fills a stage of so many bytes, ahead of with(its address, s); the
- * ring is the block's, or each warp has its own. */
+/* Calls copy(stage, s), which fills a stage of `bytes` bytes, ahead of with(its address, s).  The
+ * ring is the block's or, if of_warp, a warp's. */
 template <int bytes, bool of_warp = false, class C, class F>
 DEVICE void ring(int steps, C copy, F with)
 {
-    if constexpr (INSIDE) {     /* copies of elements as they lie are long code */
+    if constexpr (INSIDE) {     /* copies of raw elements are long code */
         ROLL for (int s = 0; s < STAGES - 1; s++) {
             if (s < steps)
                 copy(s, s);
@@ -56,7 +58,8 @@ DEVICE void ring(int steps, C copy, F with)
         int next = s + STAGES - 1;
 
         copy_wait<(bytes > 0 ? STAGES - 2 : 0)>();
-        meet<of_warp>();        /* the stage is there for all, and all have left the one before */
+        /* the stage is complete for all threads, and all have left the one before */
+        meet<of_warp>();
         if (next < steps)
             copy(next % STAGES, next);
         copy_group();

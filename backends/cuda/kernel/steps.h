@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps behind a product, and functions of arrays, on numbers in device memory; the host's are in
- * jit/operators.  FROM, TO, INPUT, INPUTS, NARROW, ONCE, COPY, ROUNDING and LINES, which is the
- * text of the steps, stand in front of this file. */
+ * Epilogue steps and functions of arrays in device memory; jit/operators does them on the host.
+ * FROM, TO, INPUT, INPUTS, NARROW, ONCE, COPY, ROUNDING and LINES, the text of the steps, precede
+ * this file. */
 #ifndef LIMBER_CUDA_STEPS_H
 #define LIMBER_CUDA_STEPS_H
 
 enum { STEPS_THREADS = 256 };
 
-/* To the format in which steps compute. */
+/* Rounds to the format in which steps are computed. */
 DEVICE double rounded(double x)
 {
     return NARROW ? (double)(float)x : x;
@@ -58,11 +58,12 @@ constexpr bool is_binary(limber_format f, int size, int exponent)
            (f.carried || f.frac_bits == 8 * size - 1 - exponent);
 }
 
-/* The same bits as a binary64 or a binary32 has. */
+/* True if the format is stored as FP64, or as FP32. */
 constexpr bool is_f64(limber_format f) { return is_binary(f, 8, 11) || (f.carried && f.size == 8); }
 constexpr bool is_f32(limber_format f) { return is_binary(f, 4, 8) || (f.carried && f.size == 4); }
 
-/* The nearest double to a number of I; all but casts read formats that have no other numbers. */
+/* Loads a number of format I as the nearest double.  Only casts have formats for which that
+ * rounds. */
 template <class I> DEVICE double load_double(const char *at)
 {
     constexpr limber_format f = I::f;
@@ -123,7 +124,7 @@ template <class O> DEVICE void store_double(char *to, double x)
     }
 }
 
-/* A cast of one format to another, with nothing between. */
+/* Casts one format to another without an intermediate double. */
 template <class I, class O> DEVICE void copy_number(char *to, const char *from)
 {
     constexpr limber_format f = I::f;

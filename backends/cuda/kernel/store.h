@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements of C, as the kernels that end a product store them. */
+ * Stores elements of C, for the kernels that end a product. */
 #ifndef LIMBER_CUDA_STORE_H
 #define LIMBER_CUDA_STORE_H
 
-/* Exponents of a matrix of so many lines; 0: all products have the same. */
+/* Number of exponents of a matrix with so many lines; 0: all products share them. */
 template <int S> DEVICE int64_t exponents_of(int64_t lines)
 {
     return SIDES[S].scaled == SCALED_all ? lines != 0 : lines;
 }
 
-/* What one product of a batch stores. */
+/* Destination of one product of a batch. */
 DEVICE result_args result_of(const result_args &all, int64_t product)
 {
     result_args r = all;
@@ -34,7 +34,7 @@ DEVICE const limber_scalars scalars_of(const result_args &r)
     return { ALPHA ? r.alpha : NULL, BETA ? r.beta : NULL, SCALARS };
 }
 
-/* alpha or beta as binary64, where it is asked for. */
+/* alpha or beta as FP64, converted only where it is used. */
 DEVICE double scalar_of(const void *p)
 {
     if (limber_num_is_f32(SCALARS)) {
@@ -46,20 +46,20 @@ DEVICE double scalar_of(const void *p)
     return here(double_of(SCALARS, p));
 }
 
-/* The weighted sum of an element becomes one of binary32 or binary64: e undoes the scales, old is
- * what C held. */
+/* Finishes an element of FP32 or FP64 from its weighted sum; e undoes the scales, old is C's
+ * value. */
 DEVICE double finished(double x, int e, double alpha, double beta, double old)
 {
     if (SCALED)
         x = mul64(x, power_of_two(e));
     if (!BETA)
         return ALPHA ? mul64(x, alpha) : x;
-    if (RESULT.size == 4)       /* no term leaves binary64 */
+    if (RESULT.size == 4)       /* no term overflows FP64 */
         return fma64(beta, old, ALPHA ? mul64(alpha, x) : x);
     return limber_blend(ALPHA ? alpha : 1, x, beta, old);
 }
 
-/* Element (i, j) of this part, of binary32 or binary64. */
+/* Stores element (i, j) of this part as FP32 or FP64. */
 DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
 {
     char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of Blackwell's tensor memory (tcgen05): behind the group that fetches
- * (fetch.h) one thread of a second group issues all products, straight from shared memory, and two
- * groups take the sums out of tensor memory while the next ones are made.
+ * The multiply kernel for Blackwell's tensor memory (tcgen05).  Besides the producer group
+ * (fetch.h) one thread of a second group issues all products, directly from shared memory, and two
+ * groups load the sums from tensor memory while the next ones are computed.
  *
- * A part of a task is a run of steps whose products are one chain.  Its sums lie in one of two
- * places, in turn; those of float plans' other accumulators, which run through all of k, behind
- * both. */
+ * A part of a task is a run of steps whose products form one chain.  Its sums alternate between two
+ * places.  Float plans keep the sums of their other accumulators, which run through all of k, in
+ * columns behind these. */
 #ifndef LIMBER_CUDA_TENSOR_H
 #define LIMBER_CUDA_TENSOR_H
 
@@ -13,7 +13,7 @@ enum {
     THREADS = (GROUPS + 2) * GROUP_THREADS, PLACES = 2, TAKERS = 4 * GROUPS,
     /* barriers: a place is filled, it has been read, the other accumulators have been read */
     FILLED = PARTS, TAKEN = FILLED + 8 * PLACES, OTHERS = TAKEN + 8 * PLACES, ADDRESS = OTHERS + 8,
-    /* behind the sums' columns those of scales, of A and of B, for each stage */
+    /* first column of the block scales, of A and of B for each stage, behind the sums */
     SCALES_FROM = (PLACES + (TOTALS ? 0 : ACCUMULATORS - 1)) * BN
 };
 static_assert(BM == 128, "a row of products is a lane");
@@ -30,7 +30,7 @@ DEVICE void advance(struct place &p)
     }
 }
 
-/* Whether steps [s, end) have anything to multiply. */
+/* True if steps [s, end) have anything to multiply. */
 DEVICE bool is_part(const multiply_args &a, struct task t, int s, int end)
 {
     if (!PARTED)
@@ -48,7 +48,7 @@ DEVICE uint32_t column_of_accumulator(int acc, int place)
 
 /* ---- issuing --------------------------------------------------------------------------------- */
 
-/* signs: 2 where A's limb is signed, 1 where B's is. */
+/* Product descriptor; signs: 2 if A's limb is signed, plus 1 if B's is. */
 DEVICE uint32_t product_of(int signs)
 {
     if (UNIT == UNIT_i8)
@@ -60,7 +60,7 @@ DEVICE uint32_t product_of(int signs)
                                product_descriptor(BM, BN, PRODUCT_tf32, PRODUCT_tf32, PRODUCT_f32);
 }
 
-/* 32 bytes along k of two tiles. */
+/* Issues the product of 32 bytes along k of two tiles. */
 DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t what, int keep)
 {
     uint64_t da = tile_descriptor(a, 32 * q), db = tile_descriptor(b, 32 * q);
@@ -77,7 +77,7 @@ DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t wha
 #endif
 }
 
-/* Rows r and up of one piece; the first row of an accumulator may begin a sum. */
+/* Issues rows from r on for one piece.  The first row of an accumulator may begin its sum. */
 template <int r>
 DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep, int through)
 {
@@ -92,8 +92,9 @@ DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep
 }
 
 #if MX
-/* The scales of a stage come to columns of its own: who waited for the stage knows that products
- * which read them before are done, and nothing else would order copies behind products. */
+/* Copies a stage's scales to columns of that stage.  Whoever waited for the stage knows that
+ * products which read its old scales are complete; nothing else would order the copies after
+ * them. */
 DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
 {
     uint32_t to = columns + (uint32_t)(SCALES_FROM + stage * 2 * SCALES);
@@ -104,10 +105,10 @@ DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
     return to;
 }
 
-/* As issue_piece; `scales` are the columns of the stage's. */
+/* Issues a block-scaled piece; `scales`: first column of the stage's scales. */
 DEVICE void issue_scaled_piece(uint32_t to, uint32_t at, int q, uint32_t scales, int keep)
 {
-    constexpr int each = SCALES / PIECES;   /* bytes of a line */
+    constexpr int each = SCALES / PIECES;   /* bytes for each line */
     constexpr uint32_t e8m0 = MODEL.scale != LIMBER_SCALE_UE4M3;
     uint32_t what = scaled_descriptor(BM, BN, MX == 1 ? FORMAT_A : 1, MX == 1 ? FORMAT_B : 1, e8m0,
                                       q * each % 4);
@@ -117,7 +118,7 @@ DEVICE void issue_scaled_piece(uint32_t to, uint32_t at, int q, uint32_t scales,
                      scales, scales + SCALES, keep);
 }
 
-/* The first of a step, or all of them, without a question between. */
+/* Issues the first pieces of a step or, if `all`, all of them without branches. */
 template <bool all>
 DEVICE void issue_scaled_pieces(uint32_t to, uint32_t at, uint32_t scales, int keep, int pieces)
 {
@@ -129,7 +130,7 @@ DEVICE void issue_scaled_pieces(uint32_t to, uint32_t at, uint32_t scales, int k
 }
 #endif
 
-/* What has been asked for is told to all that write to this stage when it is done. */
+/* Frees a stage once the issued products are complete: tells all blocks that write to it. */
 DEVICE void release(const multiply_args &a, int stage)
 {
     if (a.cluster == 1)
@@ -138,14 +139,14 @@ DEVICE void release(const multiply_args &a, int stage)
         products_arrive_all((uint32_t)(EMPTY + 8 * stage), (1u << a.cluster) - 1);
 }
 
-/* Steps [s, end). */
+/* Issues steps [s, end). */
 DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, uint32_t columns,
                        int place, int s, int end, int &through)
 {
     int keep = 0;
 
     ROLL for (; s < end; s++) {
-        uint32_t at = (uint32_t)(r.stage * STAGE);      /* its tiles */
+        uint32_t at = (uint32_t)(r.stage * STAGE);      /* address of the stage's tiles */
 
         if (!is_shown(a, t, s))
             continue;
@@ -161,7 +162,7 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
         else
             issue_scaled_pieces<false>(to, at, scales, keep, pieces);
 #else
-        UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */
+        UNROLL for (int q = 0; q < PIECES; q++)     /* rows alternate every 32 bytes */
             if constexpr (TOTALS)
                 issue_piece(columns + column_of_accumulator(0, place), at, at + TILE_A, q,
                             product_of(SIGNS_OF[row_at(a, t, s)]), (keep | q) != 0);
@@ -200,7 +201,7 @@ DEVICE void issue(const multiply_args &a)
     }
 }
 
-/* ---- taking sums out ------------------------------------------------------------------------- */
+/* ---- loading sums ---------------------------------------------------------------------------- */
 
 DEVICE int own_row()
 {
@@ -215,7 +216,8 @@ DEVICE void add_sum(int32_t &total, uint32_t v)
 }
 DEVICE void add_sum(float &total, uint32_t v) { total = add32(total, bits_float(v)); }
 
-/* This warp's rows of an accumulator, 64 columns at a time, to with(number of a register, sum). */
+/* Loads this warp's rows of an accumulator, 64 columns at a time; calls with(register number,
+ * sum). */
 template <class F> DEVICE void each_sum(uint32_t from, F with)
 {
     UNROLL for (int c = 0; c < BN / 64; c++) {
@@ -228,7 +230,7 @@ template <class F> DEVICE void each_sum(uint32_t from, F with)
     }
 }
 
-/* All of a warp has read what is behind the barrier. */
+/* Tells that all of a warp has read what the barrier guards. */
 DEVICE void announce_taken(uint32_t barrier)
 {
     columns_before();
@@ -237,7 +239,7 @@ DEVICE void announce_taken(uint32_t barrier)
         barrier_arrive(barrier);
 }
 
-/* total += the sums of the next part. */
+/* Adds the sums of the next part to the totals. */
 template <class T> DEVICE void take_part(T (&total)[4 * NJ], uint32_t columns, struct place &p)
 {
     barrier_wait((uint32_t)(FILLED + 8 * p.index), p.parity);
@@ -257,7 +259,7 @@ DEVICE void totals_task(const multiply_args &a, int index, uint32_t columns, str
     int32_t total[4 * NJ];
 
     clear(total);
-    do {                        /* once where there are no steps */
+    do {                        /* runs once if there are no steps */
         bool last;
 
         end = end_of(s, steps);
@@ -281,10 +283,10 @@ DEVICE void totals_task(const multiply_args &a, int index, uint32_t columns, str
         });
 }
 
-/* The first accumulator is promoted, the others have run through. */
+/* Computes float sums: the first accumulator is promoted, the others have run through all of k. */
 DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struct place &p)
 {
-    struct task t = own_task(a, index);     /* of parts that show nothing */
+    struct task t = own_task(a, index);     /* used if parts of k are hidden */
     float d[ACCUMULATORS][4 * NJ];
     bool any = false;
     int end;
@@ -329,7 +331,7 @@ DEVICE void take(const multiply_args &a)
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* Registers of a thread; a block is launched with 128 for each. */
+/* Registers of a thread; the launch gives each thread 128. */
 enum {
     FETCHING = INSIDE ? 72 : WINDOW ? 40 : PARTED ? 32 : 24, ISSUING = PARTED ? 32 : 24,
     TAKING = ((GROUPS + 2) * 128 - FETCHING - ISSUING) / GROUPS / 8 * 8
@@ -369,9 +371,9 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         take(args);
     }
     columns_before();
-    sync_cluster();             /* until then others may still arrive, or read, here */
+    sync_cluster();             /* until then other blocks may still arrive, or read, here */
     columns_after();
-    sync_warp();                /* the lane that issued has been alone */
+    sync_warp();                /* the issuing lane was alone until here */
     if (warp() == 4)
         columns_give<COLUMNS_TAKEN>(load_shared<uint32_t>(ADDRESS));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The terms of a sum with complex factors: numbers of C beside those of A B, and the factors. */
+ * Terms of a sum with complex factors: C's numbers next to those of A B, and the factors. */
 #ifndef LIMBER_CUDA_TERMS_H
 #define LIMBER_CUDA_TERMS_H
 
-/* Integers become 64 bits long. */
+/* Copies a number; integers are extended to 64 bits. */
 template <int S> DEVICE void copy_number(char *to, int64_t x, const char *from)
 {
     constexpr limber_format f = SIDES[S].f;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A block's tile of C: which one, what becomes of its sums.
+ * Tasks of the multiply kernel: which tile of C a block computes, and how its sums are stored.
  *
  * sums  what the unit accumulates, d[i][j][q]
  * part  sums since the last promotion; VIA_sum adds them to float totals in registers, exact plans
- *       to integer totals in memory, residues are reduced where they are
+ *       to integer totals in memory, residues are reduced in place
  *
- * Fragments lie alike in mma, wgmma and here: in tile (i, j) of 16 x 8 elements lane l holds rows
+ * Fragments have the layout of mma and wgmma: in tile (i, j) of 16 x 8 elements lane l holds rows
  * g and g + 8, columns 2 t and 2 t + 1, with g = l >> 2, t = l & 3. */
 #ifndef LIMBER_CUDA_TILE_H
 #define LIMBER_CUDA_TILE_H
 
-enum { BAND = 8 };      /* tiles of one column that follow each other: they share panels in L2 */
+enum { BAND = 8 };      /* consecutive tiles of one column, which share panels in L2 */
 
 struct task { int acc, i, j, product; };
 
@@ -24,7 +24,7 @@ DEVICE struct task task_at(const multiply_args &a, int index)
     return { acc, band * BAND + rest % height, rest / height, whole - acc * a.products };
 }
 
-/* The first line of a task's tile in the limbs of A, of B. */
+/* First line of a task's tile in the limbs of A, and of B. */
 DEVICE int limbs_at_a(const multiply_args &a, struct task t)
 {
     return t.product * a.each_a + t.i * BM;
@@ -34,7 +34,7 @@ DEVICE int limbs_at_b(const multiply_args &a, struct task t)
     return t.product * a.each_b + t.j * BN;
 }
 
-/* Exact plans go through the rows of a task's accumulator one after the other. */
+/* Exact plans go through the rows of a task's accumulator one after another. */
 DEVICE int rows_of(struct task t)
 {
     return ONE_EACH ? 1 : FIRST[t.acc + 1] - FIRST[t.acc];
@@ -50,8 +50,8 @@ DEVICE int step_at(const multiply_args &a, int s)
     return ONE_EACH ? s : s - limber_divide_by(s, a.steps, a.inverse_steps) * a.steps;
 }
 
-/* Pieces of 32 bytes in which step s has anything of k.  Those behind are left out where a unit is
- * simulated, which has no blocks there: a block of zeros would make +0 of a sum that is -0. */
+/* Number of 32-byte pieces of step s that are within k.  A simulated unit skips the others: it has
+ * no blocks there, and a block of zeros would turn a sum of -0 into +0. */
 DEVICE int pieces_of(const multiply_args &a, int s)
 {
     int64_t rest = a.k - (int64_t)s * STEP * PACKED;
@@ -59,7 +59,7 @@ DEVICE int pieces_of(const multiply_args &a, int s)
     return rest < STEP * PACKED ? (int)(rest + 32 * PACKED - 1) / (32 * PACKED) : STEP / 32;
 }
 
-/* ---- where the elements of a fragment are ---------------------------------------------------- */
+/* ---- layout of fragments --------------------------------------------------------------------- */
 
 DEVICE int row_of(int i, int q, int l) { return 16 * i + (l >> 2) + 8 * (q >> 1); }
 DEVICE int column_of(int j, int q, int l) { return 8 * j + 2 * (l & 3) + (q & 1); }
@@ -89,7 +89,8 @@ DEVICE uint64_t half_of(const bytes16 &v, int h)
     return (uint64_t)v.w[2 * h + 1] << 32 | v.w[2 * h];
 }
 
-/* Rows of totals are as long as all tiles: columns need no test, and pairs of them are aligned. */
+/* Stores totals.  Their rows include padding to whole tiles, so columns need no test, and pairs are
+ * aligned. */
 template <int MI, int NJ, class sum>
 DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
                        const sum (&d)[MI][NJ][4], bool first)
@@ -113,7 +114,7 @@ DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
             UNROLL for (int j = 0; j < NJ; j++) {
                 int64_t x = (int64_t)d[i][j][2 * h], y = (int64_t)d[i][j][2 * h + 1];
 
-                /* of an element that is this thread's alone: what was there takes no register */
+                /* only this thread adds to it; as an atomic, the old value takes no register */
                 if (first) {
                     store(at + 64 * j, pair_of((uint64_t)x, (uint64_t)y));
                 } else {
@@ -126,8 +127,8 @@ DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
 
 /* ---- residues -------------------------------------------------------------------------------- */
 
-/* Of four tiles side by side, lane t of a quad holds two bytes of a row; it leaves with the eight
- * bytes of that row in tile t. */
+/* Transposes within a quad: for four tiles side by side, lane t holds two bytes of a row; it gets
+ * the eight bytes of that row in tile t. */
 DEVICE bytes8 gather_quad(const uint32_t v[4])
 {
     int t = lane() & 3;
@@ -137,10 +138,10 @@ DEVICE bytes8 gather_quad(const uint32_t v[4])
     x = shuffle_xor(t < 2 ? b : a, 2);
     even = t < 2 ? a : x;       /* from lanes 0, 1 */
     odd = t < 2 ? x : b;        /* from lanes 2, 3 */
-    /* of the two tiles, lane t keeps tile t & 1 */
+    /* lane t keeps tile t & 1 of the two */
     y = shuffle_xor(t & 1 ? permute(even, odd, 0x5410) : permute(even, odd, 0x7632), 1);
     x = t & 1 ? permute(even, odd, 0x7632) : permute(even, odd, 0x5410);
-    /* x: this lane's columns, then those two lanes up; y: its neighbour's */
+    /* x: this lane's columns, then those of two lanes up; y: the neighbour's */
     return t & 1 ? bytes8{ { permute(y, x, 0x5410), permute(y, x, 0x7632) } } :
            bytes8{ { permute(x, y, 0x5410), permute(x, y, 0x7632) } };
 }
@@ -179,7 +180,8 @@ template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
 
 /* ---- float results --------------------------------------------------------------------------- */
 
-/* Formats whose rounding is not one instruction are left to the finishing kernel. */
+/* Stores a sum.  Formats whose rounding takes several instructions are left to the reconstruct
+ * kernel. */
 DEVICE void put_sum(const result_args &r, int64_t i, int64_t j, double x)
 {
     if (i >= r.m || j >= r.n)
@@ -190,7 +192,7 @@ DEVICE void put_sum(const result_args &r, int64_t i, int64_t j, double x)
         put_float(r, i, j, x);
 }
 
-/* The weighted sum of accumulators `acc` and up, from the last to the first. */
+/* Weighted sum of accumulators `acc` and up, from the last to the first. */
 template <int acc, class sum> DEVICE double weighted(const sum *d, int64_t stride)
 {
     double t = mul64((double)d[acc * stride], power_of_two(WEIGHT[acc]));
@@ -200,9 +202,8 @@ template <int acc, class sum> DEVICE double weighted(const sum *d, int64_t strid
     return t;
 }
 
-/* Whether two strides lead to all of C in `columns` columns from j0 on, which lie in one image of a
- * convolution's result then, and no line has NaN or infinities of its own: element (i, j) is at
- * base + i row + j col. */
+/* True if two strides address all of C in `columns` columns from j0 on (within one image of a
+ * convolution), and no line has NaN or infinities: element (i, j) is at base + i row + j col. */
 DEVICE bool is_simple(const result_args &r, int64_t j0, int columns, int64_t &base)
 {
     const struct output_view &c = r.c;
@@ -217,7 +218,7 @@ DEVICE bool is_simple(const result_args &r, int64_t j0, int columns, int64_t &ba
     return end <= (outer + 1) * c.inner;
 }
 
-/* Whether, moreover, pairs of columns are neighbours, aligned to a pair. */
+/* True if, moreover, pairs of columns are contiguous and aligned. */
 DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base)
 {
     uint64_t where = (uint64_t)r.c.data | (uint64_t)(base * RESULT.size) |
@@ -232,7 +233,7 @@ DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
     return (char *)r.c.data + (base + i * r.c.row + j * r.c.col) * RESULT.size;
 }
 
-/* Two neighbours of binary32 or binary64. */
+/* Two contiguous elements of FP32 or FP64. */
 typedef typename raw_of<RESULT.size == 4 ? 8 : 16>::type result_pair;
 
 DEVICE double element_of(uint64_t v, int h) { return (double)bits_float((uint32_t)(v >> 32 * h)); }
@@ -246,8 +247,8 @@ DEVICE void set_elements(bytes16 &v, double x, double y)
     v = pair_of(double_bits(x), double_bits(y));
 }
 
-/* The weighted sum of an element's accumulators.  A lone one in binary32 that becomes binary32 and
- * nothing else is as exact there, which spares conversions. */
+/* Weighted sum of an element's accumulators.  A single FP32 accumulator whose result is FP32 needs
+ * no FP64: scaling is exact, and this saves conversions. */
 template <class sum> DEVICE double sum_of(const sum *d, int64_t stride)
 {
     constexpr bool straight = UNIT != UNIT_i8 && UNIT != UNIT_f64 && ACCUMULATORS == 1 && !SCALED &&
@@ -259,7 +260,7 @@ template <class sum> DEVICE double sum_of(const sum *d, int64_t stride)
     return weighted<0>(d, stride);
 }
 
-/* A tile of a C that is_dense: what C held comes first, some pairs at once. */
+/* Stores a tile of a C that is_dense; loads C's old values first, several pairs at once. */
 template <int MI, int NJ, class sum>
 DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0,
                       const sum (&d)[ACCUMULATORS][MI][NJ][4])
@@ -309,7 +310,7 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
         }
 }
 
-/* `count` elements of a row, `apart` columns from each other, of a C that is_simple: sum(x) is the
+/* Stores `count` elements of a row, `apart` columns apart, of a C that is_simple; sum(x) is the
  * x-th. */
 template <int count, class F>
 DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t column, int apart,
@@ -348,8 +349,8 @@ DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t co
     }
 }
 
-/* Any C: element by element, as short code.  Tiles move up to the first one's registers, since
- * registers have no addresses. */
+/* Stores to any C, element by element, as short code.  Sums move through the first tile's
+ * registers, since registers cannot be indexed. */
 template <int MI, int NJ, class sum>
 DEVICE void put_any(const result_args &r, int64_t i0, int64_t j0,
                     sum (&d)[ACCUMULATORS][MI * NJ][4])
@@ -367,7 +368,8 @@ DEVICE void put_any(const result_args &r, int64_t i0, int64_t j0,
     }
 }
 
-/* Sums for the finishing kernel, as doubles; rows are as long as all tiles. */
+/* Stores weighted sums as doubles for the reconstruct kernel; rows include padding to whole
+ * tiles. */
 template <int MI, int NJ, class sum>
 DEVICE void put_weighted(const result_args &r, int64_t i0, int64_t j0,
                          const sum (&d)[ACCUMULATORS][MI][NJ][4])
@@ -388,7 +390,7 @@ DEVICE void put_weighted(const result_args &r, int64_t i0, int64_t j0,
         }
 }
 
-/* The sums are used up. */
+/* Stores the sums and destroys them. */
 template <int MI, int NJ, class sum>
 DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
                      sum (&d)[ACCUMULATORS][MI][NJ][4])
@@ -411,15 +413,15 @@ template <class sum, int n> DEVICE void clear(sum (&d)[n])
         d[i] = 0;
 }
 
-/* Totals of `parts` float sums.  -0 changes no number that is added to it: the first part is the
- * total, also where it is -0.  Without parts it is +0. */
+/* Initialises totals of `parts` float sums. -0 changes no number that is added to it, so the first
+ * part becomes the total, even -0.  Without parts it is +0. */
 template <class sum, int n> DEVICE void start(sum (&total)[n], int parts)
 {
     UNROLL for (int i = 0; i < n; i++)
         total[i] = parts ? (sum)-0. : 0;
 }
 
-/* NaN is that of simulated units. */
+/* Makes NaN canonical, as in simulated units. */
 template <class sum, int n> DEVICE void set_nan(sum (&d)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
@@ -427,7 +429,7 @@ template <class sum, int n> DEVICE void set_nan(sum (&d)[n])
             d[i] = (sum)bits_float(0x7fc00000);
 }
 
-/* totals += part, each rounded once. */
+/* total += part, each rounded once. */
 template <int n> DEVICE void promote(float (&total)[n], const float (&part)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
@@ -438,7 +440,7 @@ template <int n> DEVICE void promote(double (&total)[n], const double (&part)[n]
     UNROLL for (int i = 0; i < n; i++)
         total[i] = add64(total[i], part[i]);
 }
-/* Of exact sums. */
+/* For exact sums. */
 template <int n, class sum> DEVICE void promote(int32_t (&total)[n], const sum (&part)[n])
 {
     UNROLL for (int i = 0; i < n; i++)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of simulated units.  Loaded operands come to shared memory in a ring of
- * stages; a lane does what the description says to its elements of C, slot by slot along k.
+ * The multiply kernel of simulated units.  Packed operands are copied to shared memory in a ring of
+ * stages; a thread computes its elements of C as the description says, slot by slot along k.
  *
- *   narrow  binary32 and 32-bit integers, TI x TJ elements at once: what the description and the
- *           values of this tile's lines allow
- *   wide    binary64, one element at a time: everything else */
+ *   narrow  FP32 and 32-bit integers, TI x TJ elements at once, if the description and the values
+ *           of this tile's lines allow it
+ *   wide    FP64, one element at a time: everything else */
 #ifndef LIMBER_CUDA_UNIT_H
 #define LIMBER_CUDA_UNIT_H
 
 enum {
     TI = 4, TJ = 4, WARP_M = 4 * TI, WARP_N = 8 * TJ, WARPS_N = BN / WARP_N,
     THREADS = BM / WARP_M * WARPS_N * 32,
-    HELD = FUSED ? 2 : 1,                   /* values, and exponents behind them */
+    HELD = FUSED ? 2 : 1,                   /* values, followed by exponents */
     TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = HELD * (TILE_A + TILE_B),
     STAGE_SLOTS = STEP / 4,
     BLOCK = MODEL.block, SUB = MODEL.sub,
-    /* registers that each element keeps: two blocks of threads stay when they are few */
+    /* registers of each element: two thread blocks are resident if they are few */
     KEPT = 1 + (MODEL.group > 0) + (MODEL.split > 1) + (MODEL.seeded != 0) +
            (FUSED ? (SUB > 1 ? 4 : CHUNK < PIECE ? 4 : 2) : MODEL.tree ? 2 : 0),
     RESIDENT = KEPT <= 3 ? 2 : 1
@@ -52,7 +52,7 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F
     }
 }
 
-/* Four slots of a line: values, exponents. */
+/* Four slots of a line: values, or exponents. */
 DEVICE bytes16 values_a(uint32_t stage, int row, int piece)
 {
     return load_shared<bytes16>(stage + piece_at(row, piece));
@@ -70,15 +70,15 @@ DEVICE bytes16 exponents_b(uint32_t stage, int column, int piece)
     return load_shared<bytes16>(stage + HELD * TILE_A + TILE_B + piece_at(column, piece));
 }
 
-/* ---- where the chains stand: the same for all lanes ------------------------------------------ */
+/* ---- position in the chains, the same for all lanes ------------------------------------------ */
 
 enum { ENDS_group = 1, ENDS_part = 2 };
 
 struct progress {
     int32_t slot;
-    uint32_t p;                 /* position in the unit's order, of this slot */
+    uint32_t p;                 /* position of this slot in the unit's order */
     int32_t group_left, part_left;
-    uint32_t group, part;       /* their numbers, counted over all of k */
+    uint32_t group, part;       /* numbers of group and part, counted over all of k */
 };
 
 DEVICE struct progress begin(const struct slots &s)
@@ -86,7 +86,7 @@ DEVICE struct progress begin(const struct slots &s)
     return { 0, 0, s.group, s.part, 0, 0 };
 }
 
-/* Over a piece of four slots, or over a block; answers what ended there. */
+/* Advances by a piece of four slots, or by a block; returns what ended there. */
 DEVICE int advance(struct progress &g, const struct slots &s)
 {
     int ended = 0;
@@ -112,7 +112,7 @@ DEVICE void ended(struct progress &g, int what)
     g.part += what & ENDS_part ? 1 : 0;
 }
 
-/* ---- what is counted: TALLY_* of backends/cuda/unit.c, as struct unit_counts begins ---------- */
+/* ---- counters: TALLY_* of backends/cuda/unit.c, in the order of struct unit_counts ----------- */
 
 struct tally { uint32_t n[TALLY_fields]; };
 
@@ -134,7 +134,7 @@ DEVICE uint32_t number_of(uint32_t element, uint32_t stream, uint32_t index)
     return MODEL.seeded ? limber_unit_number(element, stream, index) : 0;
 }
 
-/* The last rounding, and to C. */
+/* Rounds the final value and stores it to C. */
 DEVICE void put_value(const result_args &r, int64_t i, int64_t j, uint32_t element, double x)
 {
     bool beyond;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands as a simulated unit sees them: rounded, blocks of them scaled, in the order in which it
- * takes them.  Where blocks are fused a second limb holds the exponents. */
+ * Packs operands of a simulated unit: rounded, with blocks scaled, in the unit's order of k.  For
+ * fused blocks a second limb holds the exponents. */
 #ifndef LIMBER_CUDA_UNIT_LOAD_H
 #define LIMBER_CUDA_UNIT_LOAD_H
 
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1, SCALE_THREADS = 256 };
 
-enum { NO_EXPONENT = -20000 };      /* of what takes no part in an alignment */
+enum { NO_EXPONENT = -20000 };      /* exponent of a zero that takes no part in alignment */
 
-/* The index along k that a slot holds, or -1. */
+/* Index along k of a slot, or -1. */
 DEVICE int64_t index_at(const struct slots &s, int64_t slot)
 {
     const limber_unit u = MODEL;
@@ -18,7 +18,7 @@ DEVICE int64_t index_at(const struct slots &s, int64_t slot)
     return at < s.run && p < s.k && slot < s.count ? limber_unit_at(&u, s.k, p) : -1;
 }
 
-/* ---- scales: a thread takes a block of one line ---------------------------------------------- */
+/* ---- scales: a thread computes one block of one line ----------------------------------------- */
 
 #if SCALE_BLOCK
 template <int S> DEVICE double element_at(const struct view &v, int64_t line, int64_t p)
@@ -67,7 +67,7 @@ KERNEL(limber_scale_b, struct pack_args, SCALE_THREADS, 1)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* A block of lines by slots, read along whichever lies together in memory. */
+/* Reads a block of lines by slots, along whichever dimension is contiguous. */
 template <int S>
 DEVICE void read_slots(const pack_args &a, const struct view &v, int64_t line0, int64_t slot0)
 {
@@ -87,7 +87,7 @@ DEVICE void read_slots(const pack_args &a, const struct view &v, int64_t line0, 
     sync_block();
 }
 
-/* Is it none of the values that narrow lanes are made for? */
+/* True if narrow lanes cannot handle this value. */
 DEVICE bool is_wide(float x)
 {
     uint32_t size = float_bits(x) & 0x7fffffff;
@@ -95,7 +95,7 @@ DEVICE bool is_wide(float x)
     return size >= (uint32_t)(127 + MOST) << 23 || (size && size < (uint32_t)(127 + LEAST) << 23);
 }
 
-/* What fills up changes no sum: -0 in A, +0 in B. */
+/* Padding, which changes no sum: -0 in A, +0 in B. */
 DEVICE struct loaded nothing(int side)
 {
     return { side ? 0.0f : -0.0f, NO_EXPONENT };
@@ -116,7 +116,8 @@ DEVICE struct loaded load_slot(const pack_args &a, int which, int64_t line, int6
                         index / SCALE_BLOCK);
 #endif
     limber_unit_load_one(&s, double_of(SIDES[S].f, &e), scale, MODEL.sub > 1, &v);
-    if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0) /* else terms are looked at as a whole */
+    /* else the exponent of a whole term counts */
+    if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0)
         v.exponent = NO_EXPONENT;
     return v;
 }
@@ -127,7 +128,7 @@ DEVICE void put_eight(char *to, const uint32_t (&v)[EACH])
     store<bytes16>(to + 16, { { v[4], v[5], v[6], v[7] } });
 }
 
-/* Block number `index` of an operand. */
+/* Packs block number `index` of an operand. */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;
@@ -149,7 +150,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
                                        (uint32_t)((line * PADDED + p + x) * size)));
 
         wide |= is_wide(v.value);
-        UNROLL for (int y = 0; y < EACH; y++) {     /* registers have no index */
+        UNROLL for (int y = 0; y < EACH; y++) {     /* registers cannot be indexed */
             value[y] = x == y ? float_bits(v.value) : value[y];
             exponent[y] = x == y ? (uint32_t)v.exponent : exponent[y];
         }

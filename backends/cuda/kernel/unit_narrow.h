@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in binary32, for tiles whose lines hold values of moderate size alone.  Lane l
- * holds rows (l >> 3) + 4 i and columns (l & 7) + 8 j of its warp's part. */
+ * Simulated units in FP32, for tiles whose lines hold only values of moderate size.  Lane l holds
+ * rows (l >> 3) + 4 i and columns (l & 7) + 8 j of its warp's part. */
 #ifndef LIMBER_CUDA_UNIT_NARROW_H
 #define LIMBER_CUDA_UNIT_NARROW_H
 
@@ -9,8 +9,8 @@ typedef float lanes[TI][TJ];
 struct narrow_chains {
     struct progress at;
     lanes acc, outer, total;
-    uint32_t element[TI][TJ];   /* of the random numbers */
-    int row, column;            /* of the lane's first element, in the tile */
+    uint32_t element[TI][TJ];   /* seeds of random numbers */
+    int row, column;            /* position of the lane's first element in the tile */
     struct tally tally;
 };
 
@@ -38,9 +38,9 @@ DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t
     return y;
 }
 
-/* What y, the rounded acc + x, lost; counted from `first` on.  sum is what was rounded: where it is
- * right to nearest and both terms have few bits (safe), it is exact, or one term itself.  Else one
- * of two differences is exact, so both agree exactly when the sum is. */
+/* Counts what rounding acc + x to y lost, from counter `first` on. sum: the value that was rounded.
+ * With `safe` (rounding to nearest, few bits) it is exact or equals one term.  Otherwise one of the
+ * two differences is exact, so both agree exactly if the sum is. */
 DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float x, float sum,
                         float y, bool beyond)
 {
@@ -90,7 +90,7 @@ DEVICE float narrow_step(struct narrow_chains &n, float acc, float a, float b, u
         return narrow_add_product(n, acc, a, b, h);
 }
 
-/* Four slots. */
+/* Adds four slots. */
 DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
 {
     bytes16 a[TI], b[TJ];
@@ -109,7 +109,7 @@ DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
 
 /* ---- trees ----------------------------------------------------------------------------------- */
 
-/* Products [q, q + width) of one element, added pairwise. */
+/* Adds products [q, q + width) of one element as a balanced tree. */
 template <int width>
 DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int column, int slot,
                            int left)
@@ -131,13 +131,13 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
 
 /* ---- fused blocks ---------------------------------------------------------------------------- */
 
-/* Sums of products in units of 2^(E - frac): first the largest exponent E of the terms, then
- * 2^(frac - E), which products are multiplied by; 256 high + low where 32 bits do not hold the sums
- * of a block. */
+/* Sums of products in units of 2^(E - frac).  First E, the largest exponent of the terms, is found;
+ * then products are multiplied by 2^(frac - E).  The sum is 256 high + low if a block does not fit
+ * 32 bits. */
 enum { SPLITS = CHUNK < PIECE };
 struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; float up[TI][TJ]; };
 
-/* A sum's own exponent. */
+/* The exponent with which a sum enters. */
 DEVICE int32_t narrow_exponent(float x)
 {
     int32_t e = (int32_t)(float_bits(x) >> 23 & 255) - 127;
@@ -146,7 +146,7 @@ DEVICE int32_t narrow_exponent(float x)
     return x == 0 && !MODEL.zeros ? NO_EXPONENT : e;
 }
 
-/* The exponents with which four slots enter. */
+/* Finds the exponents with which four slots enter. */
 DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];
@@ -204,7 +204,7 @@ DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stag
     }
 }
 
-/* Sums leave their 32 bits before they may overflow. */
+/* Moves sums out of their 32 bits before they may overflow. */
 DEVICE void split_sums(struct fused &f)
 {
     UNROLL for (int i = 0; i < TI; i++)
@@ -215,7 +215,7 @@ DEVICE void split_sums(struct fused &f)
         }
 }
 
-/* acc is rounded once from the exact sum, itself a term; it stays where it is not finite. */
+/* Rounds acc from the exact sum, of which it is a term; NaN and infinities stay. */
 DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
 {
     constexpr limber_step s = MODEL.acc;
@@ -223,7 +223,7 @@ DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++) {
             float up = f.up[i][j], unit = bits_float(((uint32_t)254 << 23) - float_bits(up)), x;
-            int32_t own = cut32(mul32(n.acc[i][j], up));    /* anything where it is not finite */
+            int32_t own = cut32(mul32(n.acc[i][j], up));    /* any value if acc is not finite */
             int32_t sum = f.sum[i][j] + (ONE_SUM ? own : 0);
             int32_t high = (sum >> 8) + (ONE_SUM ? 0 : own >> 8) + f.high[i][j];
             int32_t low = (sum & 255) + (ONE_SUM ? 0 : own & 255) + f.low[i][j];
@@ -256,11 +256,11 @@ DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
     round_sums(n, f);
 }
 
-/* ---- blocks whose terms are sums of neighbours, exact in binary32 ---------------------------- */
+/* ---- blocks whose terms are sums of neighbours, exact in FP32 -------------------------------- */
 
 enum { TERMS = SUB > 1 ? BLOCK / SUB : 1 };
 
-/* One element's block: aligned in binary64, rounded there. */
+/* Adds a block to one element: aligned and rounded in FP64. */
 DEVICE float narrow_aligned(struct tally &t, float acc, const float (&term)[TERMS],
                             const int32_t (&e)[TERMS], uint32_t h)
 {
@@ -274,7 +274,7 @@ DEVICE float narrow_aligned(struct tally &t, float acc, const float (&term)[TERM
         if ((MODEL.zeros || term[q] != 0) && e[q] > most)
             most = e[q];
     most = most > MODEL.floor ? most : MODEL.floor;
-    most = most > -400 ? most : -400;       /* all terms are zeros */
+    most = most > -400 ? most : -400;       /* if all terms are zero */
     up = power_of_two(MODEL.frac - most);
     unit = power_of_two(most - MODEL.frac);
     sum = cut64(mul64((double)acc, up));
@@ -346,7 +346,7 @@ DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, flo
     return y;
 }
 
-/* sum = round(sum + part), and the part starts anew. */
+/* sum = round(sum + part); the part restarts at zero. */
 DEVICE void narrow_add_part(struct narrow_chains &n, limber_step s, lanes &sum, lanes &part,
                             uint32_t stream, uint32_t index)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rounding to the formats of a simulated unit.
  *
- *   wide    in binary64: any description, any data.  What is not exact there is rounded to odd,
+ *   wide    in FP64: any description, any data.  What is not exact there is rounded to odd,
  *           which keeps every later rounding to 24 bits or fewer right.
- *   narrow  in binary32: for operands whose range was checked, with roundings that the instructions
- *           state themselves.
+ *   narrow  in FP32: for operands whose range was checked, with roundings that the instructions
+ *           can state themselves.
  *
  * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
 #ifndef LIMBER_CUDA_UNIT_ROUND_H
 #define LIMBER_CUDA_UNIT_ROUND_H
 
-/* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
+/* Result of an overflow of this sign: 0 the largest value, 1 infinity, 2 NaN. */
 DEVICE int overflow_of(limber_step s, int negative)
 {
     int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST ||
@@ -23,7 +23,7 @@ DEVICE int overflow_of(limber_step s, int negative)
     return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
 }
 
-/* Its magnitude. */
+/* Magnitude of that result. */
 DEVICE double overflow_value(limber_step s, int negative)
 {
     int kind = overflow_of(s, negative);
@@ -32,7 +32,7 @@ DEVICE double overflow_value(limber_step s, int negative)
            __builtin_nan("");
 }
 
-/* Random bits from the upper end of a number. */
+/* Random bits: the upper bits of a number. */
 DEVICE uint32_t random_of(uint32_t h)
 {
     return h >> (32 - MODEL.random_bits);
@@ -45,7 +45,7 @@ DEVICE bool finite(float x) { return x - x == 0; }
 
 constexpr uint64_t SIGN64 = (uint64_t)1 << 63, EXPONENT64 = (uint64_t)0x7ff << 52;
 
-/* Infinities and NaN where the format has none; v is what else it would be. */
+/* Converts infinities and NaN to what the format has; v: result for finite x. */
 DEVICE double wide_special(limber_step s, double x, double v)
 {
     int flags = s.format.flags;
@@ -61,7 +61,7 @@ DEVICE double wide_special(limber_step s, double x, double v)
            bits_double(double_bits(limber_unit_largest(s.format)) | sign) : __builtin_nan("");
 }
 
-/* Whole numbers of units from y >= 0, by the step's rounding. */
+/* Rounds y >= 0 to an integer as the step says. */
 DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random)
 {
     double t = cut64(y), d = add64(y, -t);
@@ -90,7 +90,7 @@ DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random
     return up ? add64(t, 1) : t;
 }
 
-/* x rounded to a step; beyond: it left the format's range. */
+/* Rounds x as a step says. beyond: it overflowed the format. */
 DEVICE double wide_round(limber_step s, double x, uint32_t random, bool &beyond)
 {
     limber_format f = s.format;
@@ -111,14 +111,14 @@ DEVICE double wide_round(limber_step s, double x, uint32_t random, bool &beyond)
     return wide_special(s, x, f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? add64(v, 0) : v);
 }
 
-/* a + b to odd; exact zeros and infinities as they come. */
+/* a + b rounded to odd; exact zeros and infinities are unchanged. */
 DEVICE double wide_sum(double a, double b)
 {
     double s = add64(a, b), t = add64(s, -a), e = add64(add64(a, -add64(s, -t)), add64(b, -t));
     uint64_t bits = double_bits(s);
 
     if ((e > 0 || e < 0) && !(bits & 1))
-        bits += (double_bits(e) ^ bits) >> 63 ? -1 : 1;     /* the same signs: up in magnitude */
+        bits += (double_bits(e) ^ bits) >> 63 ? -1 : 1;     /* same signs: the magnitude grows */
     return bits_double(bits);
 }
 
@@ -131,31 +131,32 @@ DEVICE float power_of_two_f(int e)
     return bits_float((uint32_t)(e + 127) << 23);
 }
 
-/* To odd from what was cut, rounded up and down. */
+/* Rounds to odd, from the truncated value and those rounded up and down. */
 DEVICE float odd_of(float cut, float up, float down)
 {
     return bits_float(float_bits(cut) | (up != down));
 }
 
-/* binary32 itself: its instructions round. */
+/* True if the step rounds to FP32 itself, as the instructions do. */
 DEVICE constexpr bool is_binary32(limber_step s)
 {
     return s.format.frac_bits == 23;
 }
 
-/* Overflow is looked for in formats that end early; in others the operands' range excludes it. */
+/* True if overflow is checked, since the exponents are small; in other formats the operands' range
+ * excludes it. */
 DEVICE constexpr bool ends_early(limber_step s)
 {
     return (1 << s.format.exp_bits) - 1 - s.format.bias <= 60;
 }
 
-/* Rounded down, an exact zero is negative; here it is so only when both terms are. */
+/* Corrects exact zeros, which rounding down makes negative: -0 only if both terms are negative. */
 DEVICE float zero_of(float sum, uint32_t signs)
 {
     return sum == 0 ? bits_float(signs & SIGN32) : sum;
 }
 
-/* a + b, at 24 bits, as this step's rounding may see it. */
+/* a + b with 24 bits, rounded so that the step's rounding gives the right result. */
 DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
 {
     switch (s.rounding) {
@@ -174,7 +175,7 @@ DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
     }
 }
 
-/* a b + c alike. */
+/* a b + c, rounded likewise. */
 DEVICE float narrow_fma(limber_step s, float a, float b, float c)
 {
     switch (s.rounding) {
@@ -193,7 +194,7 @@ DEVICE float narrow_fma(limber_step s, float a, float b, float c)
     }
 }
 
-/* Overflow and what lies below the normal numbers. */
+/* Handles overflow and subnormal results. */
 DEVICE float narrow_range(limber_step s, float v, bool &beyond)
 {
     uint32_t sign = float_bits(v) & SIGN32;
@@ -208,12 +209,13 @@ DEVICE float narrow_range(limber_step s, float v, bool &beyond)
     if (overflow_of(s, 0) == 1 && overflow_of(s, 1) == 1) {
         float up = power_of_two_f(127 - limber_unit_top(s.format));
 
-        return mul32(mul32(v, up), 1 / up); /* binary32 ends, too, beyond the largest exponent */
+        /* FP32 overflows beyond this format's largest exponent, too */
+        return mul32(mul32(v, up), 1 / up);
     }
     if (size > largest && (beyond || s.format.flags & LIMBER_FORMAT_NO_INF)) {
         double to = sign ? overflow_value(s, 1) : overflow_value(s, 0);
 
-        if (!beyond)        /* an infinity, in whatever rounding */
+        if (!beyond)        /* an infinity, in any rounding */
             to = s.format.flags & LIMBER_FORMAT_SATURATE ? largest : __builtin_nan("");
         return bits_float(float_bits((float)to) | sign);
     }
@@ -222,12 +224,12 @@ DEVICE float narrow_range(limber_step s, float v, bool &beyond)
 
 enum clamp {
     CLAMP_none,             /* x is a multiple of the format's least number */
-    CLAMP_low,              /* x may be below the normal numbers; a zero's sign does not matter */
-    CLAMP_signed            /* it does: the zero may be added to another */
+    CLAMP_low,              /* x may be subnormal; the sign of a zero does not matter */
+    CLAMP_signed /* x may be subnormal; the sign matters, since the zero may be added to another */
 };
 
-/* x, exact or as narrow_sum leaves it, rounded to a step of at most 21 fraction bits: a sum with
- * 2^(23-m) times its power of two pushes the rest out.  ends: x may be infinite. */
+/* Rounds x, exact or from narrow_sum, to a step of at most 21 fraction bits: adding 2^(23-m) times
+ * its power of two drops the other bits. ends: x may be infinite. */
 DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool ends,
                           bool &beyond)
 {
@@ -242,7 +244,7 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
 
         field = field > least ? field : least;
     }
-    if (ends) {             /* infinity must not meet itself */
+    if (ends) {             /* infinity minus infinity would be NaN */
         uint32_t most = (uint32_t)(127 - (23 - m) - 2 + 127) << 23;
 
         field = field < most ? field : most;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in binary64: any description, any data, one element at a time. */
+ * Simulated units in FP64: any description, any data, one element at a time. */
 #ifndef LIMBER_CUDA_UNIT_WIDE_H
 #define LIMBER_CUDA_UNIT_WIDE_H
 
@@ -7,7 +7,7 @@ struct wide_chain {
     struct progress at;
     double acc, outer, total;
     double lane[MODEL.lanes ? MODEL.lanes : 1];
-    uint32_t element;           /* of the random numbers */
+    uint32_t element;           /* seed of random numbers */
     struct tally tally;
 };
 
@@ -29,7 +29,7 @@ DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
     return y;
 }
 
-/* sum + x, rounded; counted from `first` on. */
+/* Rounds sum + x and counts what that lost, from counter `first` on. */
 DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x, uint32_t h,
                        int first)
 {
@@ -61,7 +61,7 @@ DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
 
 /* ---- elements of a stage, one at a time ------------------------------------------------------ */
 
-/* Where a block of one element lies. */
+/* A block of one element in shared memory. */
 struct wide_block { uint32_t stage; int row, column, first, n; };
 
 DEVICE uint32_t word_at(uint32_t tile, int line, int q)
@@ -85,7 +85,7 @@ DEVICE int wide_exponent(const struct wide_block &b, int q)
            (int)word_at(b.stage + HELD * TILE_A + TILE_B, b.column, b.first + q);
 }
 
-/* ---- trees: neighbours meet as carries do ---------------------------------------------------- */
+/* ---- trees, added like carries of a binary counter ------------------------------------------- */
 
 DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
 {
@@ -105,7 +105,8 @@ DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
 
 /* ---- fused blocks ---------------------------------------------------------------------------- */
 
-/* One term: the exact sum of SUB neighbours' products; what is not finite goes to rest. */
+/* Computes one term: the exact sum of the products of SUB neighbours. rest accumulates NaN and
+ * infinities. */
 DEVICE double wide_term(const struct wide_block &b, int q, double &rest)
 {
     double sum = 0;
@@ -120,7 +121,7 @@ DEVICE double wide_term(const struct wide_block &b, int q, double &rest)
     return sum;
 }
 
-/* The exponent of a sum is that of a binary32 number. */
+/* The exponent of a sum, at least FP32's least. */
 DEVICE int wide_exponent_of(double x)
 {
     int e = (int)(double_bits(x) >> 52 & 0x7ff) - 1023;
@@ -141,7 +142,7 @@ DEVICE int wide_most(const struct wide_chain &w, const struct wide_block &b, dou
             most = e;
     }
     most = most > MODEL.floor ? most : MODEL.floor;
-    return most > -400 ? most : -400;       /* all terms are zeros */
+    return most > -400 ? most : -400;       /* if all terms are zero */
 }
 
 DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
@@ -172,7 +173,7 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
         w.tally.n[TALLY_sum_overflow] += beyond;
 }
 
-/* ---- blocks to which acc is added late ------------------------------------------------------ */
+/* ---- blocks to which acc is added last ------------------------------------------------------- */
 
 DEVICE double down64(double x)
 {
@@ -181,7 +182,7 @@ DEVICE double down64(double x)
     return x < t ? add64(t, -1) : t;
 }
 
-/* One product: what is too large is infinite. */
+/* Computes one product; one that is too large becomes infinite. */
 DEVICE double wide_late_product(const struct wide_block &b, int q)
 {
     double x = mul64((double)wide_a(b, q), (double)wide_b(b, q));
@@ -190,13 +191,13 @@ DEVICE double wide_late_product(const struct wide_block &b, int q)
            x <= -LIMBER_UNIT_TOO_LARGE ? -__builtin_inf() : x;
 }
 
-/* A sum in units of 2^(most - frac): of every step-th product from the first on. */
+/* Sums every step-th product from `first` on, truncated to units of 2^(most - frac). */
 DEVICE double wide_late_sum(struct wide_chain &w, const struct wide_block &b, int first, int step,
                             int &most)
 {
     double sum = 0, up;
 
-    most = -400;                    /* all of them are zeros */
+    most = -400;                    /* if all products are zero */
     ROLL for (int q = first; q < b.n; q += step) {
         int e = wide_exponent(b, q);
 
@@ -257,7 +258,7 @@ DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
 
 /* ---- all of k -------------------------------------------------------------------------------- */
 
-/* Lanes are added as neighbours in a tree, whose nodes have the numbers of a heap. */
+/* Adds the accumulators of lanes as a tree, whose nodes are numbered as a heap. */
 DEVICE void wide_lanes(struct wide_chain &w)
 {
     ROLL for (int width = MODEL.lanes / 2; width > 0; width /= 2)
@@ -272,7 +273,7 @@ DEVICE void wide_lanes(struct wide_chain &w)
         w.lane[i] = 0;
 }
 
-/* Outer sums, where groups and parts end. */
+/* Adds outer sums where groups and parts end. */
 DEVICE void wide_ends(struct wide_chain &w, int what)
 {
     if (MODEL.group && what & ENDS_group) {
@@ -326,7 +327,7 @@ DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t st
     }
 }
 
-/* What the outermost sum starts from. */
+/* Start value of the outermost sum. */
 DEVICE double start_of(const result_args &r, int64_t i, int64_t j)
 {
     typename raw_of<RESULT.size>::type e;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of a block of warps: tiles of limbs come to shared memory in a ring of STAGES
- * stages by asynchronous copies, each warp multiplies WM x WN of the BM x BN tile.  Where limbs are
- * made inside, the ring brings elements, and while a step is multiplied the next one is cut. */
+ * The multiply kernel for warps (mma).  Asynchronous copies bring tiles of limbs to shared memory
+ * in a ring of STAGES stages; each warp multiplies WM x WN of the BM x BN tile.  If limbs are made
+ * inside, the ring brings elements, and the next step is split while one is multiplied. */
 #ifndef LIMBER_CUDA_WARP_H
 #define LIMBER_CUDA_WARP_H
 
 enum {
     MI = WM / 16, NJ = WN / 8, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
-    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,  /* limbs of a stage */
-    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* bytes behind the limbs of a stage */
+    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,  /* limbs in a stage */
+    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* bytes before the scales of a stage */
     STAGE = SCALES_AT + SCALES * (BM + BN),
-    PIXELS = STAGES * STAGE,    /* the window's table */
+    PIXELS = STAGES * STAGE,    /* table of the window */
     DEPTH = STEP / BYTES, RAW_A = BM * DEPTH * 4, RAW = (BM + BN) * DEPTH * 4,
-    RAWS = 2 * STAGE            /* elements come behind two stages of limbs */
+    RAWS = 2 * STAGE            /* elements follow two stages of limbs */
 };
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
 #if MX
-/* The scales of one step of `lines` lines. */
+/* Copies the scales of one step of `lines` lines. */
 template <int lines> DEVICE void copy_scales(uint32_t at, const char *from, int64_t pitch)
 {
     constexpr int size = SCALES < 16 ? 4 : 16, pieces = SCALES / size;
@@ -38,7 +38,7 @@ template <int lines> DEVICE void copy_scales(uint32_t at, const char *from, int6
 }
 #endif
 
-/* Step s of a task: exact plans hold one pair of limbs, others all at once. */
+/* Copies step s of a task: exact plans hold one pair of limbs, others all limbs at once. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
@@ -76,7 +76,7 @@ DEVICE void copy_step(const multiply_args &a, struct task t, int stage, int s)
     copy_raw<1, BN, DEPTH, THREADS>(a, at + RAW_A, t.product, (int64_t)t.j * BN, p0, thread());
 }
 
-/* One step of an operand; a thread's pieces are of one line. */
+/* Splits one step of an operand; a thread's pieces belong to one line. */
 template <int S, int lines, int tile>
 DEVICE void cut_side(const multiply_args &a, uint32_t raw, uint32_t limbs, struct factors f)
 {
@@ -91,8 +91,8 @@ DEVICE void cut_side(const multiply_args &a, uint32_t raw, uint32_t limbs, struc
     }
 }
 
-/* Calls with(limbs' address, s) for the steps of a task, each one step after its limbs were cut:
- * the ring's barrier lies between. */
+/* Calls with(limbs' address, s) for the steps of a task.  Limbs are split one step ahead; the
+ * ring's barrier is between. */
 template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, int steps, F with)
 {
     struct factors fa = factors_of<0>(a, t.product, (int64_t)t.i * BM + thread() % BM);
@@ -116,8 +116,8 @@ template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, 
 
 /* ---- fragments: 32 bytes along k ------------------------------------------------------------- */
 
-/* All of a warp's lines of one tile of A: of 16 lines and 32 bytes, the four matrices of 8 lines
- * and 16 bytes as a product takes them, lines first. */
+/* Loads all of a warp's lines of one tile of A: for 16 lines and 32 bytes, four matrices of 8 lines
+ * and 16 bytes, lines first. */
 DEVICE void fragments_a(uint32_t (&r)[MI][4], uint32_t tile, int line0, int q)
 {
     int l = lane();
@@ -126,7 +126,7 @@ DEVICE void fragments_a(uint32_t (&r)[MI][4], uint32_t tile, int line0, int q)
         load_fragments(r[i], tile + piece_at(line0 + 16 * i + (l & 7) + (l & 8), 2 * q + (l >> 4)));
 }
 
-/* The same of B, bytes first: what the product of 8 lines takes lies in neighbouring registers. */
+/* Loads a tile of B, bytes first: what a product of 8 lines takes is in neighbouring registers. */
 DEVICE void fragments_b(uint32_t (&r)[NJ / 2][4], uint32_t tile, int line0, int q)
 {
     int l = lane();
@@ -145,7 +145,7 @@ DEVICE void product_i8(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             mma_i8<SA, SB>(d[i][j], a[i], b[j / 2] + 2 * (j & 1));
 }
 
-/* signs: 2 where A's limb is signed, 1 where B's is. */
+/* signs: 2 if A's limb is signed, plus 1 if B's is. */
 DEVICE void product(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                     const uint32_t (&b)[NJ / 2][4], int signs)
 {
@@ -217,11 +217,11 @@ DEVICE void multiply_f64(double (&d)[MI][NJ][4], uint32_t ta, uint32_t tb, int l
 }
 
 #if MX
-/* The scales of a line's step. */
+/* Scales of a line in one step. */
 struct alignas(SCALES) step_scales { uint32_t w[SCALES / 4]; };
 
-/* Lane l holds the scales of line 8 * (l & 3) + (l >> 2) of these 32, which two tiles of A, or four
- * of B, are multiplied with: each product names the lane of a quad that has its lines'. */
+/* Loads scales.  Lane l holds those of line 8 * (l & 3) + (l >> 2) of 32 lines, which are two tiles
+ * of A, or four of B: each product names the lane of a quad that has its lines' scales. */
 template <int n> DEVICE void load_scales(step_scales (&to)[n], uint32_t tile, int line0)
 {
     int l = lane();
@@ -230,12 +230,12 @@ template <int n> DEVICE void load_scales(step_scales (&to)[n], uint32_t tile, in
         to[x] = load_shared<step_scales>(tile + (line0 + 32 * x + 8 * (l & 3) + (l >> 2)) * SCALES);
 }
 
-/* The first pieces of a step, or all of them, without a question between. */
+/* Multiplies the first pieces of a step or, if `all`, all of them without branches. */
 template <bool all>
 DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b,
                             int pieces)
 {
-    constexpr int each = SCALES / 4;    /* bytes of a line and product */
+    constexpr int each = SCALES / 4;    /* bytes for each line and product */
     uint32_t a[MI][4], b[NJ / 2][4];
     step_scales sa[MI / 2], sb[NJ / 4];
 
@@ -255,7 +255,7 @@ DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, i
 }
 #endif
 
-/* One pair of limbs. */
+/* Multiplies one pair of limbs. */
 template <class sum>
 DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b, int signs)
 {
@@ -282,7 +282,7 @@ DEVICE void product_rows(float (&d)[ACCUMULATORS][MI][NJ][4], const uint32_t (&a
     }
 }
 
-/* All rows, in turn every 32 bytes. */
+/* Multiplies all rows, which alternate every 32 bytes. */
 DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, int line_a,
                           int line_b)
 {
@@ -311,14 +311,14 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, i
 #endif
 }
 
-/* One accumulator, exact in whole numbers. */
+/* Computes one accumulator of integers, exactly. */
 template <class sum>
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
     int steps = rows_of(t) * a.steps, flushed = 0;
     sum d[MI][NJ][4];
-    int32_t total[MI][NJ][4];   /* of chunks of floats */
+    int32_t total[MI][NJ][4];   /* for chunks of floats */
 
     clear(FLAT(d));
     if (UNIT != UNIT_i8)
@@ -355,7 +355,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         put_totals(result_of(a.r, t.product), t.acc, i0, j0, total, flushed == 0);
 }
 
-/* All accumulators in floats: the first is promoted, the others run through. */
+/* Computes all accumulators in floats: the first is promoted, the others run through all of k. */
 template <class sum>
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums of magnitudes along lines, in the order and the bits of jit/scan/estimate.c. */
+ * Sums magnitudes along lines, in the order of jit/scan/estimate.c, and so with the same bits. */
 #ifndef LIMBER_CUDA_WEIGH_H
 #define LIMBER_CUDA_WEIGH_H
 

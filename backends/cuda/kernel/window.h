@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tiles of an image's limbs, seen through a convolution's window: B is fetched piece by piece from
- * where the pixels are, and what lies outside of the image is zero.  Where the window of each of
- * the tile's lines begins stands in a table in shared memory, made once a task; which position of
- * the window a step's piece belongs to is found once a step. */
+ * Tiles of an image's limbs, seen through a convolution's window.  B is fetched piece by piece from
+ * the pixels; outside of the image it is zero.  A table in shared memory, made once a task, has the
+ * first pixel of each line's window.  The window's element to which a step's piece belongs is found
+ * once a step. */
 #ifndef LIMBER_CUDA_WINDOW_H
 #define LIMBER_CUDA_WINDOW_H
 
-enum { PIXEL = 16, OUTSIDE = 1 << 29 };     /* of the table's entries; images are smaller */
+/* bytes of the table's entries; a coordinate outside of any image */
+enum { PIXEL = 16, OUTSIDE = 1 << 29 };
 
-/* A pixel, or the step from one to another: rows, columns, bytes in a limb. */
+/* A pixel, or the distance of two: rows, columns, bytes in a limb. */
 struct alignas(PIXEL) pixel { int32_t y, x; int64_t at; };
 
-/* The first pixel that line j of this part sees; for lines that are not there, one far above. */
+/* The first pixel that line j of this part sees; for lines that do not exist, one far above. */
 DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
 {
     const struct window &w = a.window;
@@ -24,7 +25,7 @@ DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
     return { y, x, ((image * w.h + y) * w.w + x) * w.pieces * 16 };
 }
 
-/* From there to piece `index` along k; behind the last, far below. */
+/* Distance from there to piece `index` along k; beyond the last piece, far below. */
 DEVICE struct pixel spot_of(const struct window &w, int index)
 {
     int position = limber_divide_by(index, w.pieces, w.inverse_pieces);
@@ -38,7 +39,8 @@ DEVICE struct pixel spot_of(const struct window &w, int index)
     return { y, x, (((int64_t)y * w.w + x) * w.pieces + piece) * 16 };
 }
 
-/* The table of a block's tile; all threads take part, and the last task's readers are through. */
+/* Fills the table for a block's tile.  All threads take part; no thread may still read the last
+ * one. */
 template <int threads> DEVICE void find_pixels(const multiply_args &a, uint32_t table, int tile)
 {
     ROLL for (int l = thread(); l < BN; l += threads)
@@ -47,7 +49,7 @@ template <int threads> DEVICE void find_pixels(const multiply_args &a, uint32_t 
     sync_block();
 }
 
-/* The piece of a line, of all limbs; shared memory has it at `at`. */
+/* Copies the piece of a line, of all limbs, to shared memory at `at`. */
 template <int limbs, int tile>
 DEVICE void copy_pixel(const multiply_args &a, uint32_t at, const struct pixel &p,
                        const struct pixel &spot, const char *from)
@@ -59,8 +61,8 @@ DEVICE void copy_pixel(const multiply_args &a, uint32_t at, const struct pixel &
         copy16(at + l * tile, from + l * a.limb_b + p.at + spot.at, inside ? 16 : 0);
 }
 
-/* One step of all lines, by `threads` threads, of whom each takes the same piece of several lines;
- * a few at once, since those who only fetch have few registers. */
+/* Copies one step of all lines by `threads` threads; each takes the same piece of several lines, a
+ * few at once, since producer threads have few registers. */
 template <int threads, int limbs, int tile>
 DEVICE void copy_pixels(const multiply_args &a, uint32_t at, uint32_t table, const char *from,
                         int step)

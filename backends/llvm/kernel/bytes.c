@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Windows of bytes by signed bytes, for one instruction set.  Lanes are filters.  A word of four
- * channels of a pixel goes to all lanes, so that windows are read where they lie; without VNNI a
- * word has two channels, of 16 bits each.  Sums of a tile of pixels and filters stay in registers
- * along all of k.  Where an image lies channel by channel and windows have one element, lanes are
- * pixels instead.
+ * Micro-kernels for windows of bytes times signed bytes, built once for each instruction set.
+ * Lanes are filters.  A word of four channels of a pixel is broadcast, so windows are read where
+ * they lie; without VNNI a word has two channels of 16 bits.  The sums of a tile of pixels and
+ * filters stay in registers over all of k.  For NCHW images under 1 x 1 windows, lanes are pixels
+ * instead.
  *
  *   source  vpdpbusd, vpmaddwd: Intel 64 and IA-32 Architectures SDM, volume 2;
  *           lanes of output channels: Georganas et al., SC 2018, section II */
@@ -28,7 +28,7 @@ FLAT vec multiply_add(vec sum, vec x, vec w)
     return (vec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
 }
 #define ALL_OF(word) ((vec)_mm512_set1_epi32(word))
-/* The first `count` lanes; none where it is not positive. */
+/* Stores the first `count` lanes; none if count <= 0. */
 FLAT void store_some(int32_t *to, vec v, int64_t count)
 {
     const unsigned all = 0xffff;
@@ -56,8 +56,8 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 }
 #endif
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
-#define FLIPS true /* signed images, as they are read */
-enum { GROUP = 4 }; /* channels of a word */
+#define FLIPS true /* signs of an image are flipped as it is read */
+enum { GROUP = 4 }; /* channels in a word */
 #else
 #define FLIPS false
 enum { GROUP = 2 };
@@ -80,7 +80,7 @@ FLAT vec load(const void *at)
     return v;
 }
 
-/* `rows` pixels by `vectors` vectors of filters, from `unit` on. */
+/* Computes `rows` pixels by `vectors` vectors of filters, from `unit` on. */
 FLAT void sum_tile(const struct byte_strip *s, int64_t pixel, int unit, int rows, int vectors,
                    bool flips)
 {
@@ -120,7 +120,7 @@ FLAT void sum_tile(const struct byte_strip *s, int64_t pixel, int unit, int rows
             store_some(to + v * LANES, sum[r][v], count - v * LANES);
 }
 
-/* Tiles of at most `most` pixels, as even as may be. */
+/* Divides the pixels into tiles of at most `most`, as evenly as possible. */
 FLAT void sum_all(const struct byte_strip *s, int unit, int most, int vectors, bool flips)
 {
     int64_t tiles = (s->pixels + most - 1) / most, pixel = 0;
@@ -128,7 +128,7 @@ FLAT void sum_all(const struct byte_strip *s, int unit, int most, int vectors, b
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = (s->pixels - pixel) / (tiles - t);
 
-        switch (rows) { /* constants */
+        switch (rows) { /* constants, so that sum_tile is specialised */
         case 1: sum_tile(s, pixel, unit, 1, vectors, flips); break;
         case 2: sum_tile(s, pixel, unit, 2, vectors, flips); break;
         case 3: sum_tile(s, pixel, unit, 3, vectors, flips); break;
@@ -169,7 +169,7 @@ void limber_bytes(const struct byte_strip *s)
 #else
 SUM_ALL(2, 6)
 #if !defined(__AVXVNNI__)
-SUM_ALL(1, 6) /* of at most eight filters */
+SUM_ALL(1, 6) /* for at most eight filters */
 #endif
 
 void limber_bytes(const struct byte_strip *s)
@@ -194,7 +194,7 @@ FLAT __m512i row_of(const uint8_t *at, int64_t pixels, __m512i flip)
     return _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, at), flip);
 }
 
-/* Words of 64 pixels, in their order. */
+/* Interleaves four channels of 64 pixels into words, in the order of pixels. */
 FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struct byte_panel *p,
                     uint8_t *to)
 {
@@ -203,7 +203,7 @@ FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struc
     const __m512i c = row_of(row[2], pixels, all), d = row_of(row[3], pixels, all);
     const __m512i ab[2] = { _mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b) };
     const __m512i cd[2] = { _mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d) };
-    /* vector i has pixels 16 l + 4 i and on in its quarters l */
+    /* quarter l of vector i has pixels 16 l + 4 i to 16 l + 4 i + 3 */
     const __m512i x[4] = { _mm512_unpacklo_epi16(ab[0], cd[0]), _mm512_unpackhi_epi16(ab[0], cd[0]),
                            _mm512_unpacklo_epi16(ab[1], cd[1]),
                            _mm512_unpackhi_epi16(ab[1], cd[1]) };
@@ -217,10 +217,10 @@ FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struc
     _mm512_storeu_si512(to + 128, _mm512_shuffle_i32x4(high[0], high[1], 0x88));
     _mm512_storeu_si512(to + 192, _mm512_shuffle_i32x4(high[0], high[1], 0xdd));
 }
-enum { FILTERS = 6, VECTORS = 4 }; /* of a tile */
+enum { FILTERS = 6, VECTORS = 4 }; /* in a register tile */
 #else
 #if defined(__AVXVNNI__)
-/* Words of 32 pixels. */
+/* Interleaves four channels of 32 pixels into words. */
 FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p, uint8_t *to)
 {
     const __m256i all = _mm256_set1_epi8((char)p->flip);
@@ -266,7 +266,8 @@ FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struc
 enum { FILTERS = 6, VECTORS = 2 };
 #endif
 
-/* Filters have zeros where the last word has channels that the image lacks. */
+/* Packs a panel.  Channels that the last word has too many may repeat one: filters have zeros
+ * there. */
 void limber_bytes_join(const struct byte_panel *p)
 {
     const int64_t last = p->channels - 1;
@@ -281,7 +282,7 @@ void limber_bytes_join(const struct byte_panel *p)
     }
 }
 
-/* `filters` from `filter` on by `vectors` vectors of pixels. */
+/* Computes `filters` filters, from `filter` on, by `vectors` vectors of pixels. */
 FLAT void sum_planes(const struct byte_strip *s, const uint8_t *panel, int64_t filter, int filters,
                      int64_t pixel, int vectors)
 {
@@ -316,7 +317,7 @@ FLAT void sum_planes(const struct byte_strip *s, const uint8_t *panel, int64_t f
     }
 }
 
-/* Filters of a tile are as even as may be. */
+/* Divides the filters into tiles as evenly as possible. */
 FLAT void sum_panel(const struct byte_strip *s, const uint8_t *panel, int64_t pixel, int vectors)
 {
     const int64_t tiles = (s->count + FILTERS - 1) / FILTERS;
@@ -325,7 +326,7 @@ FLAT void sum_panel(const struct byte_strip *s, const uint8_t *panel, int64_t pi
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t filters = (s->count - filter) / (tiles - t);
 
-        switch (filters) { /* constants */
+        switch (filters) { /* constants, so that sum_planes is specialised */
         case 1: sum_planes(s, panel, filter, 1, pixel, vectors); break;
         case 2: sum_planes(s, panel, filter, 2, pixel, vectors); break;
         case 3: sum_planes(s, panel, filter, 3, pixel, vectors); break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels leave to the library: whatever is rare, or slow by its nature.  The configuration is
- * data here. */
+ * What kernels call in the library because it is rare or inherently slow.  The configuration is
+ * data here, not constants. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/dot.h"
 #include "ir/x86.h"
@@ -43,14 +43,15 @@ void limber_planes_code(struct planes *x)
 #endif
 }
 
-/* Lines that are stretches of memory; those that do not exist repeat the last.  64 elements along k
- * lie within a tile of a tile subset.  Of bytes words of four are transposed: size is theirs. */
+/* Transposes lines that are contiguous along k; missing lines repeat the last. 64 elements along k
+ * never cross a tile of a tile subset.  Bytes are transposed as words of four: `size` is a
+ * word's. */
 static void transpose(const struct kernel_call *c, int side, const int64_t part[4], int step,
                       int size, int lanes, char *to, int64_t stride)
 {
     int64_t count = part[3] * step / size;
 
-    static const char zeros[64 * 8];    /* the longest stretch */
+    static const char zeros[64 * 8];    /* for the longest piece of a line */
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
 
@@ -69,7 +70,7 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
 
 static void copy(char *to, const char *from, size_t size)
 {
-    switch (size) {             /* of constant length */
+    switch (size) {             /* constant lengths */
     case 1: *to = *from; break;
     case 2: memcpy(to, from, 2); break;
     case 4: memcpy(to, from, 4); break;
@@ -90,10 +91,10 @@ static void spread(const struct packed *o, const int64_t part[4], size_t size, c
     }
 }
 
-/* Elements `step` apart. */
+/* Copies elements that are `step` elements apart. */
 static void copy_apart(char *to, const char *from, int64_t step, int count, size_t size)
 {
-    if (size == 4)              /* of constant length */
+    if (size == 4)              /* a constant length */
         for (int i = 0; i < count; i++)
             memcpy(to + 4 * i, from + 4 * i * step, 4);
     else
@@ -101,7 +102,8 @@ static void copy_apart(char *to, const char *from, int64_t step, int count, size
             copy(to + (size_t)i * size, from + (int64_t)size * i * step, size);
 }
 
-/* An element of a window: elements from the window's first one, and where it is in the image. */
+/* An element of a window: offset in elements from the window's first element, and its row and
+ * column. */
 struct tap {
     int64_t at, high, wide;
 };
@@ -124,9 +126,10 @@ static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap 
     }
 }
 
-/* Neighbours in a row of the result, among sixteen of its pixels. */
+/* Neighbouring pixels in one row of the result, within a group of KERNEL_BLOCK pixels. */
 struct stretch {
-    int64_t p, count, image, high, wide;        /* high, wide: in steps of the stride */
+    /* high, wide: row and column of the window's first element, without padding */
+    int64_t p, count, image, high, wide;
 };
 
 static int find_stretches(const struct patch *w, int64_t p0, int64_t len,
@@ -148,7 +151,8 @@ static int find_stretches(const struct patch *w, int64_t p0, int64_t len,
     return count;
 }
 
-/* What one element of a window sees of a stretch, at first + i step for i in [from, end). */
+/* Elements of the image that one tap reads for a stretch: first + i step for i in [from, end).
+ * Others are padding. */
 struct seen {
     int64_t first, step, from, end;
 };
@@ -169,7 +173,7 @@ static struct seen see(const struct patch *w, const struct stretch *s, const str
     return x;
 }
 
-/* Lines are elements of windows, and k runs through the pixels of the result. */
+/* Packs lines that are elements of windows; k goes through the pixels of the result. */
 static void windows_across(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     const struct patch *w = o->view.patch;
@@ -209,7 +213,7 @@ static void windows_across(const struct packed *o, const int64_t part[4], size_t
             copy(room + (size_t)(p * KERNEL_LANES + l) * size, line[l] + (size_t)p * size, size);
 }
 
-/* a = quotient b + rest, 0 <= rest < b. */
+/* a = quotient b + rest, with 0 <= rest < b. */
 struct quotient {
     int64_t quotient, rest;
 };
@@ -223,7 +227,7 @@ static struct quotient divide(int64_t a, int64_t b)
     return x;
 }
 
-/* (a + b) / by where that is a whole number from 0 to `end` - 1, else -1. */
+/* (a + b) / by if that is an integer from 0 to `end` - 1, else -1. */
 static int64_t sum_over(struct quotient a, struct quotient b, int64_t by, int64_t end)
 {
     int64_t rest = a.rest + b.rest, x = a.quotient + b.quotient + (rest == by);
@@ -231,8 +235,8 @@ static int64_t sum_over(struct quotient a, struct quotient b, int64_t by, int64_
     return (rest == 0 || rest == by) && x >= 0 && x < end ? x : -1;
 }
 
-/* An image with zeros between its pixels: what lines and elements of the window share with them is
- * found without a division for each pair. */
+/* Packs windows of an image with zeros between its pixels (a transposed convolution).  Quotients of
+ * lines and taps are computed separately, so that no pair needs a division. */
 static void windows_of_spread(const struct packed *o, const int64_t part[4], size_t size,
                               char *room)
 {
@@ -244,7 +248,8 @@ static void windows_of_spread(const struct packed *o, const int64_t part[4], siz
     for (int64_t p = 0; p < part[3]; p++) {
         high[p] = divide(tap[p].high, w->divide[0]);
         wide[p] = divide(tap[p].wide, w->divide[1]);
-        tap[p].at -= tap[p].high * w->row + tap[p].wide * w->col; /* the channel's alone */
+        /* leaves the channel's offset only */
+        tap[p].at -= tap[p].high * w->row + tap[p].wide * w->col;
     }
     for (int64_t l = 0; l < part[1]; l++) {
         int64_t line = o->line0 + part[0] + l, row = line / w->ow, image = row / w->oh;
@@ -307,9 +312,8 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
     }
 }
 
-/* Where sixteen pixels of planes lie, in elements from the first of the image, or, of three
- * dimensions, from the first of channel 0; -1: in its padding, or nowhere.  plane: of the
- * window. */
+/* Finds the offsets of sixteen pixels of planes, in elements from the image (of three dimensions:
+ * from channel 0); -1 for padding or beyond the last. plane: of the window. */
 static void find_pixels(const struct packed *o, int64_t first, int64_t plane,
                         int64_t at[KERNEL_LANES])
 {
@@ -340,10 +344,10 @@ static void find_pixels(const struct packed *o, int64_t first, int64_t plane,
     }
 }
 
-/* Neighbours among sixteen pixels. */
+/* Neighbours among sixteen pixels, equally far apart in memory. */
 struct run {
     int lane, count;
-    int64_t at, step;   /* elements */
+    int64_t at, step;   /* in elements */
 };
 
 static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run run[KERNEL_LANES])
@@ -361,7 +365,8 @@ static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run ru
     return runs;
 }
 
-/* Rows p, p + step, ... below `end`, of channels side by side from `data` on. */
+/* Copies rows p0, p0 + step, ... below `end`: one row for each of successive channels from `data`
+ * on. */
 static void copy_runs(const struct run *run, int runs, const char *data, int64_t channel,
                       const int64_t p0, int64_t step, int64_t end, size_t size, char *room)
 {
@@ -377,7 +382,8 @@ static void copy_runs(const struct run *run, int runs, const char *data, int64_t
         }
 }
 
-/* Channels of three dimensions are those of the image, each as often as the window has planes. */
+/* Packs pixels of a three-dimensional image: each channel occurs once for each plane of the
+ * window. */
 static void deep_pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     const struct patch *w = o->view.patch;
@@ -467,7 +473,8 @@ static void words_of_bytes(const struct kernel_call *c, int side, const int64_t 
         transpose(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
         return;
     }
-    for (int64_t l = 0; l < KERNEL_LANES; l++) { /* what memory may lie behind is not read */
+    /* copies, since memory beyond a line must not be read */
+    for (int64_t l = 0; l < KERNEL_LANES; l++) {
         const char *from = l < part[1] ?
             limber_view_at(&o->view, o->line0 + part[0] + l, part[2], 1) : NULL;
 
@@ -514,7 +521,7 @@ static int scale_of(const struct packed *o, int64_t line)
     return o->scale ? o->scale[o->line0 + line] : 0;
 }
 
-/* The sum of products as NaN and infinities make it. */
+/* Stores an element whose sum is NaN or infinite, or where special values decide it. */
 static int64_t special(const struct kernel_call *c, int64_t i, int64_t j)
 {
     double x = limber_classes_sum(&c->classes[0], c->op[0].line0 + i, &c->classes[1],
@@ -559,7 +566,7 @@ static int64_t nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The exact sum of products. */
+/* Recomputes an element from its exact dot product. */
 static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
 {
     const struct kernel_config *f = c->config;
@@ -592,7 +599,7 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
             continue;
         }
         t = *(const int8_t *)at;
-        if (f->wide) {  /* what words leave is still to be multiplied by the inverse */
+        if (f->wide) { /* words have the residue before it is multiplied by the modulus's inverse */
             int16_t word;
 
             memcpy(&word, at, sizeof word);

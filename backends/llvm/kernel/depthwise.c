@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolution without a product of matrices.  Built once for each instruction set, by the
- * compiler that makes prebuilt kernels. */
+ * Depthwise convolution computed directly, not as a matrix product.  Built once for each
+ * instruction set, by the compiler that makes prebuilt kernels. */
 #include "backends/llvm/kernel/kernel.h"
 
 #if !defined(__aarch64__)
@@ -14,14 +14,14 @@
 
 enum {
     TILE = 8,       /* vectors of a row of the result that are summed at once */
-    ACROSS = 2048,  /* columns of the result that a piece has at most, NCHW */
-    ALONG = 128,    /* and where lanes are channels */
-    SHORTEST = 8,   /* rows that a piece has at least where threads share an image */
-    GROUPS = 64,    /* vectors of channels that are packed at once */
-    NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
-    MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
-    CHAIN = 256,    /* products of a sum of the scheme `native` */
-    TWINS = 4,      /* vectors of two rows of the result that are summed at once */
+    ACROSS = 2048,  /* most columns of the result in a piece, if lanes are pixels (NCHW) */
+    ALONG = 128,    /* most columns in a piece, if lanes are channels */
+    SHORTEST = 8,   /* fewest rows of a piece if several threads share an image */
+    GROUPS = 64,    /* most vectors of channels that are packed at once */
+    NEAR = 256 << 10,   /* bytes of packed rows that stay in L2 */
+    MOST_ROOM = 1 << 22,    /* most bytes that a piece may pack */
+    CHAIN = 256,    /* products in one chain of the scheme `native` */
+    TWINS = 4,      /* most vectors of two rows of the result that are summed at once */
     LINE = 64
 };
 #if defined(__AVX512F__)
@@ -29,7 +29,7 @@ enum { MASKS_ARE_FREE = true };
 #else
 enum { MASKS_ARE_FREE = false };
 #endif
-/* Rows and columns of the result that share pixels where lanes are channels. */
+/* Rows and columns of a register block of the result, which share pixels, if lanes are channels. */
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #define BLOCK_ROWS 2
 #define BLOCK_COLUMNS 2
@@ -39,25 +39,26 @@ enum { MASKS_ARE_FREE = false };
 #endif
 enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14 };
 
-/* Whether an instruction multiplies four bytes. */
+/* Defined if an instruction multiplies and adds four bytes. */
 #if defined(__AVX512VNNI__)
 #define SEES_BYTES
 #endif
-/* Rows of the result that are summed at once, where they share rows of the image. */
+/* Rows of the result that are summed at once because they share rows of the image. */
 enum { ROWS = 4 };
 
 struct piece {
     int64_t image, channel, channels, groups; /* groups: vectors of channels (NHWC) */
-    int64_t x, width, y, height, z; /* of the result; z: its plane */
-    int64_t phases, length; /* a packed row: of each remainder of columns by the stride so many
-                               elements; NHWC: so many pixels */
-    int64_t planes; /* of the image that a window sees, those of its inputs too */
-    int64_t slots, row; /* packed rows of each plane, and elements of each */
-    bool direct; /* the image is read where it lies */
-    bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
-    bool twins; /* vectors are two rows of the result */
-    int64_t shift; /* lanes of the first vector of channels that are not the piece's, so that others
-                      are aligned */
+    int64_t x, width, y, height, z; /* range of the result; z: its plane */
+    /* a packed row orders columns by their remainder modulo the stride: phases, and elements (NHWC:
+     * pixels) of each */
+    int64_t phases, length;
+    int64_t planes; /* planes of the image that a window sees, over all of its inputs */
+    int64_t slots, row; /* packed rows in each plane; elements of each */
+    bool direct; /* the image is read in place */
+    /* lanes are channels; turned: although the image is NCHW, which is transposed */
+    bool turned, by_channel;
+    bool twins; /* a vector holds two rows of the result */
+    int64_t shift; /* unused lanes before the first channel, so that later vectors are aligned */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -67,7 +68,7 @@ static int64_t least(int64_t a, int64_t b)
 
 #include "backends/llvm/kernel/depthwise_lanes.h"
 
-/* Names of a format, and what depthwise_lanes.h has for elements of so many bytes. */
+/* Names for each format, and macros of depthwise_lanes.h for each element size. */
 #define PASTE_NOW(a, b) a##b
 #define PASTE(a, b) PASTE_NOW(a, b)
 #define NAME(x) PASTE(FORMAT, _##x)
@@ -98,8 +99,8 @@ static int64_t least(int64_t a, int64_t b)
 #define LOAD(p) ((VEC) * (const NAME(unaligned) *)(p))
 #define STORE(p, v) (*(NAME(unaligned) *)(p) = (v))
 #define DIRECT_WINDOWS PASTE(WINDOWS_, PIXEL_BYTES)
-/* LANES rows of so many lanes become columns: each round deals two halves like cards, or, where
- * few instructions cross a register's halves, lanes go within these before the halves do. */
+/* Transposes LANES rows of LANES lanes.  Each round interleaves (perfect shuffle) two halves; where
+ * few instructions cross 128-bit lanes, elements move within these first. */
 #define TURN(type, v) \
     do { \
         if (sizeof(type) == HALVED) { \
@@ -118,30 +119,29 @@ static int64_t least(int64_t a, int64_t b)
         } \
     } while (0)
 
-/* Common windows: height, width, stride, and whether they run backwards.  Those without three taps
- * are of gradients of images under a stride of two. */
+/* Common windows: height, width, stride, and whether flipped.  Those without three taps occur in
+ * image gradients under a stride of two. */
 #define FORWARD_WINDOWS(F) F(3, 3, 1, 0) F(3, 3, 2, 0)
 #define ALL_WINDOWS(F) \
     FORWARD_WINDOWS(F) \
     F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
-#define WINDOWS_1 FORWARD_WINDOWS /* of bytes */
+#define WINDOWS_1 FORWARD_WINDOWS /* for images of bytes */
 #define WINDOWS_4 ALL_WINDOWS
 #define WINDOWS_8 ALL_WINDOWS
 
-/* Two dimensions: planes beside the only one are never seen. */
+/* True if the convolution has two dimensions: a single plane. */
 static bool is_flat(const struct depthwise *d)
 {
     return d->t == 1 && d->depth == 1 && d->od == 1 && d->pad[2] == 0;
 }
 
-/* One output of one channel each. */
+/* True if each channel has one input and one output. */
 static bool has_lanes(const struct depthwise *d)
 {
     return d->multiplier == 1 && d->inputs == 1 && d->channels <= MOST_CHANNELS;
 }
 
-/* NCHW whose rows of the result are halves of a vector, and which sees so few columns that a vector
- * has the rows that it needs. */
+/* True for NCHW if a vector holds two rows of the result, and all columns that both need. */
 static bool has_twins(const struct depthwise *d, int64_t lanes)
 {
     return MASKS_ARE_FREE && !d->nhwc && d->size > 1 && has_lanes(d) && is_flat(d) && d->r == 3 &&
@@ -149,8 +149,8 @@ static bool has_twins(const struct depthwise *d, int64_t lanes)
            d->w * (d->stride[0] == 1 ? 2 : 1) <= lanes;
 }
 
-/* Lanes before a piece's first channel after which vectors of each pixel are aligned: where masks
- * are free, loads that cross lines of the cache are what takes time. */
+/* Unused lanes before a piece's first channel that align the vectors of each pixel.  Where masks
+ * are free, loads across cache lines are the bottleneck. */
 static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channels)
 {
     const int64_t line = lanes * d->size, beyond = (int64_t)((uintptr_t)d->image % (size_t)line);
@@ -161,7 +161,7 @@ static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channe
                0;
 }
 
-/* A gradient of images under strides of two, all phases at once. */
+/* True for an image gradient under a stride of two, which computes all phases at once. */
 static bool is_whole(const struct depthwise *d)
 {
     return d->backward && d->stride[1] == 2;
@@ -179,7 +179,7 @@ static int64_t across_of(const struct depthwise *d)
     return d->s > 1 ? d->dilate[1] : 1;
 }
 
-/* Whether the image is read where it lies. */
+/* True if the image is read in place, not packed. */
 static bool is_direct(const struct depthwise *d)
 {
     const bool apart = d->nhwc && d->stride[0] == 1 && has_lanes(d) &&
@@ -204,8 +204,9 @@ static int64_t parts(int64_t all, int64_t most)
     return (all + most - 1) / most;
 }
 
-/* NCHW whose channels become lanes on the way in and out: unless few would, or a row of the result
- * sees too much, where a packed row has so many pixels. */
+/* True for NCHW if channels become lanes by transposing on the way in and out.  False if that fills
+ * few lanes, or if the packed rows (`length` pixels) that a row of the result needs are too
+ * large. */
 static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
 {
     const double rows = (double)(d->inputs * d->t) * ((double)(d->r - 1) * d->dilate[0] + 1);
@@ -215,14 +216,14 @@ static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
 }
 
 #if defined(SEES_BYTES)
-/* Bytes of which an instruction multiplies four: packed taps of a row lie at one distance. */
+/* True if the four-byte instruction is used: taps of a packed row are equally far apart. */
 static bool sees_four(const struct depthwise *d)
 {
     return is_direct(d) || (d->s > 1 && (d->nhwc || d->stride[1] == 1));
 }
 #endif
 
-/* Sizes of what a piece keeps, which are those of the largest. */
+/* Sets the buffer sizes of a piece, given its largest shape. */
 static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *p)
 {
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
@@ -268,7 +269,7 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
     return p;
 }
 
-/* Where the image's plane is that a window's plane, of one of its inputs, meets in plane z of the
+/* Plane of the image that a plane of the window (of any of its inputs) sees from plane z of the
  * result. */
 static int64_t plane_of(const struct depthwise *d, int64_t z, int64_t plane)
 {
@@ -277,7 +278,7 @@ static int64_t plane_of(const struct depthwise *d, int64_t z, int64_t plane)
     return z * d->stride[2] - d->pad[2] + (d->backward ? d->t - 1 - t : t) * d->dilate[2];
 }
 
-/* Where row y lies in plane z of a channel. */
+/* Offset of row y in plane z of a channel, in elements. */
 static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel, int64_t z,
                       int64_t y)
 {
@@ -287,33 +288,33 @@ static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel,
                      (((image * all + channel) * d->depth + z) * d->h + y) * d->w;
 }
 
-/* Neighbouring pixels of the result share what they see. */
+/* True if neighbouring pixels of the result share what they see. */
 static bool is_common(const struct depthwise *d)
 {
     return d->stride[0] == d->stride[1] && d->stride[1] <= 2 && d->dilate[0] == 1 &&
            d->dilate[1] == 1;
 }
 
-/* Rows of seven taps of the gradient of filters are met whole. */
+/* True if the filter gradient sums rows of seven taps at once. */
 static bool has_sevens(const struct depthwise *d)
 {
     return is_common(d) && d->stride[1] == 1 && d->s == 7;
 }
 
-/* A plane of a window is cut into so many sums: rows of seven taps, or blocks of 3 x 3. */
+/* Number of blocks that a plane of a window is divided into: rows of seven taps, or 3 x 3 taps. */
 static int64_t nines_of(const struct depthwise *d)
 {
     return has_sevens(d) ? d->r : parts(d->r, 3) * parts(d->s, 3);
 }
 
-/* The gradient of filters from tensors as they lie: whole vectors of channels beside each other. */
+/* True if the filter gradient reads its tensors in place: NHWC with whole vectors of channels. */
 static bool is_beside(const struct depthwise *d)
 {
     return d->nhwc && d->multiplier == 1 &&
            (MASKS_ARE_FREE || d->channels * d->size >= VECTOR);
 }
 
-/* Channels of the gradient, for which each piece sees all pixels. */
+/* Range of channels of a filter gradient's piece, which sees all pixels. */
 static struct piece find_gradient(const struct depthwise *d, const struct depthwise_plan *plan,
                                   int64_t lanes, int64_t block)
 {
@@ -346,7 +347,7 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 #define GROUP 1
 #include "backends/llvm/kernel/depthwise.h"
 
-/* The packed way of bytes, which become floats before they are multiplied. */
+/* Bytes in packed rows, converted to floats before they are multiplied. */
 #define FORMAT bytes
 #define REAL float
 #define PIXEL uint8_t
@@ -369,8 +370,8 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 #include "backends/llvm/kernel/depthwise.h"
 #endif
 
-/* Chains run through all pixels, so only channels and elements of the window are shared out.  Rows
- * of dy that are met at once stay in a near cache with those of the image. */
+/* Divides a filter gradient into tasks.  Chains go through all pixels, so only channels and taps
+ * are divided.  Rows of dy that are summed at once stay in L2 with those of the image. */
 static bool cut_gradient(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int64_t lanes = VECTOR / d->size, nines = nines_of(d);
@@ -391,7 +392,7 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
           (is_beside(d) ? least(plan->groups * lanes, d->channels) * d->size : VECTOR);
     rows = least(NEAR / row, d->oh);
     plan->height = rows < 1 ? 1 : rows;
-    elements = 1 + 18 * nines * (plan->groups + 1); /* one more where vectors are aligned */
+    elements = 1 + 18 * nines * (plan->groups + 1); /* one more if vectors are aligned */
     if (!is_beside(d))
         elements += (parts(plan->height * d->ow, lanes) +
                      parts(least(d->h, (plan->height - 1) * d->stride[0] + window) * d->w, lanes)) *
@@ -400,14 +401,15 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     return plan->room <= MOST_ROOM;
 }
 
-/* How a convolution is cut into pieces; false: it needs too much room. */
+/* Divides a convolution into pieces; false if they need too much memory. */
 bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
-    const int size = d->size == 1 ? 4 : d->size; /* of an element that is summed */
+    const int size = d->size == 1 ? 4 : d->size; /* bytes of an accumulator */
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
     struct piece p = { .groups = 1, .height = d->oh };
-    double rows; /* packed ones that stay in a near cache */
-    int64_t tasks, joined, most = GROUPS; /* joined: elements from one byte to the next */
+    double rows; /* packed rows that stay in L2 */
+    /* joined: distance in elements of bytes that are joined */
+    int64_t tasks, joined, most = GROUPS;
 
     if (d->gradient)
         return cut_gradient(d, workers, plan);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolution, included once for each format: PIXEL, FILTER and RESULT name an element of
- * each tensor, REAL one that is multiplied and summed, VEC a vector register of these.
+ * Depthwise convolution, included once for each format.  PIXEL, FILTER and RESULT are the elements
+ * of the tensors, REAL the type that is multiplied and summed, VEC a vector register of REAL.
  *
  * Lanes are neighbouring pixels of a row (NCHW) or neighbouring channels (NHWC).  Common windows
- * read the image where it lies.  For others all that a piece of the result sees is packed with its
+ * read the image in place.  For others, all that a piece of the result sees is packed with its
  * padding, so that each tap is a load at an offset of its own, whatever the stride.  An instruction
- * multiplies GROUP taps of a row: one, or four bytes.  Sums of floats are one chain of fused
- * multiply-adds from +0 over the taps, which are the bits of the scheme `native`. */
+ * multiplies GROUP taps of a row: one, or four bytes.  A sum of floats is one chain of fused
+ * multiply-adds from +0 over the taps, which gives the bits of the scheme `native`. */
 
 enum { NAME(lanes) = VECTOR / sizeof(REAL) };
 typedef REAL NAME(vec) __attribute__((vector_size(VECTOR)));
@@ -18,8 +18,8 @@ typedef RESULT NAME(results)
 /* Sums that are kept until they fill whole vectors of neighbouring pixels. */
 enum { NAME(most) = LANES > TILE ? LANES : TILE };
 
-/* Bytes become integers, or floats, in which sums of LIMBER_SMALL_K products are exact.  `flip` is
- * 128, which is added to signed bytes; what a sum begins with undoes that. */
+/* Converts bytes to integers, or to floats, in which sums of LIMBER_SMALL_K products are exact.
+ * `flip` is 128 for signed bytes and makes them unsigned; the start value of sums compensates. */
 FLAT VEC NAME(widen)(NAME(pixels) v, int flip)
 {
 #if PIXEL_BYTES == 1
@@ -44,16 +44,16 @@ FLAT VEC NAME(multiply_add)(VEC x, VEC w, VEC sum)
 #endif
 }
 
-/* One piece of the result, and what is kept for it. */
+/* A piece of the result and its buffers. */
 struct NAME(piece) {
     const struct depthwise *d;
     struct piece p;
-    int64_t vectors, last; /* of a row of the result; lanes of the last (NCHW) */
-    REAL *start, *weight;  /* [group][lane], of bytes; [group][tap][lane] */
-    REAL *room;            /* zeros, or what is packed: [plane][row][...] */
+    int64_t vectors, last; /* vectors in a row of the result; lanes of the last one (NCHW) */
+    REAL *start, *weight;  /* start values of byte sums [group][lane]; filters [group][tap][lane] */
+    REAL *room;            /* zeros, or the packed image: [plane][row][...] */
 };
 
-/* Elements from `first` on of a row of w, and zeros for those that it does not have. */
+/* Loads elements from `first` on of a row of w elements, and zeros outside of it. */
 FLAT NAME(pixels) NAME(some_pixels)(const PIXEL *row, int64_t first, int64_t w)
 {
     const int64_t from = first < 0 ? least(-first, LANES) : 0;
@@ -73,12 +73,12 @@ FLAT NAME(pixels) NAME(some_pixels)(const PIXEL *row, int64_t first, int64_t w)
     return some;
 }
 
-/* Lanes `step` elements apart. */
+/* Stores lanes `step` elements apart. */
 FLAT void NAME(spread)(RESULT *to, int64_t step, NAME(results) v, int64_t lanes)
 {
     RESULT each[LANES];
 
-    if (step == 2) { /* of a gradient under a stride of 2 */
+    if (step == 2) { /* an image gradient under a stride of 2 */
         EVEN_STORE(to, ZIP(v, v, 0), least(lanes, LANES / 2));
         if (lanes > LANES / 2)
             EVEN_STORE(to + LANES, ZIP(v, v, LANES / 2), lanes - LANES / 2);
@@ -89,7 +89,7 @@ FLAT void NAME(spread)(RESULT *to, int64_t step, NAME(results) v, int64_t lanes)
         to[l * step] = each[l];
 }
 
-/* Where output j of channel c lies in row y. */
+/* Address of output j of channel c in row y. */
 static RESULT *NAME(output)(const struct NAME(piece) *x, int64_t c, int64_t j, int64_t y)
 {
     const struct depthwise *d = x->d;
@@ -98,7 +98,7 @@ static RESULT *NAME(output)(const struct NAME(piece) *x, int64_t c, int64_t j, i
            x->p.z * d->to[2] + y * d->to[3] + x->p.x * d->to[4];
 }
 
-/* Where a plane lies that the window sees. */
+/* First element of a plane that the window sees; NULL for padding. */
 static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
 {
     const struct depthwise *d = x->d;
@@ -112,8 +112,8 @@ static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
 
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
-/* Rows of one channel.  Columns with one remainder by the stride lie together.  Each column of
- * vectors is packed row by row, so that masks are made once. */
+/* Packs rows of one channel, columns ordered by their remainder modulo the stride.  Goes down the
+ * rows vector by vector, so that masks are made once. */
 static void NAME(pack_pixels)(const struct NAME(piece) *x, const PIXEL *plane, int64_t top,
                               REAL *to)
 {
@@ -147,7 +147,7 @@ static void NAME(pack_pixels)(const struct NAME(piece) *x, const PIXEL *plane, i
     }
 }
 
-/* Rows of some channels, pixel after pixel. */
+/* Packs rows of some channels, pixel by pixel. */
 static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *plane, int64_t top,
                                 REAL *to)
 {
@@ -181,12 +181,12 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *plane,
                 STORE(to, NAME(widen)(v, flip) - (REAL)flip);
             }
             for (; g < groups; g++, to += LANES)
-                for (int64_t l = 0; l < LANES; l++) /* of floats: bytes have no such direction */
+                for (int64_t l = 0; l < LANES; l++) /* floats only: bytes are never backward */
                     to[l] = g * LANES + l < some ? (REAL)at[(g * LANES + l) * inputs] : 0;
         }
 }
 
-/* Rows of some channels of NCHW, whole ones, which become pixels one after the other. */
+/* Packs whole rows of some NCHW channels, transposed to pixels. */
 static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, int64_t top,
                               REAL *to)
 {
@@ -212,7 +212,7 @@ static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, i
 
         UNROLL for (int l = 0; l < LANES; l++) {
             v[l] = NAME(widen)(NAME(some_pixels)(at, e, all), flip) - (REAL)flip;
-            at += l + 1 < x->p.channels ? apart : 0; /* the last one again */
+            at += l + 1 < x->p.channels ? apart : 0; /* the last channel is repeated */
         }
         TURN(VEC, v);
         UNROLL for (int l = 0; l < LANES; l++, to += LANES) {
@@ -225,8 +225,8 @@ static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, i
 }
 
 #if PIXEL_BYTES > 1
-/* Filters of channels [first, lanes), `apart` elements from each other, each of `all` that lie one
- * after the other. */
+/* Transposes the filters of channels [first, lanes), which are `apart` elements apart and have
+ * `all` contiguous elements. */
 FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t first, int64_t lanes,
                              int64_t all, REAL *to)
 {
@@ -245,7 +245,8 @@ FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t first, int
 
 #endif
 
-/* Filters of output j of each channel, tap by tap.  Lanes that are pixels have one channel's. */
+/* Packs the filters of output j of each channel, tap by tap.  If lanes are pixels, one channel's
+ * filter is broadcast. */
 static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
 {
     const struct depthwise *d = x->d;
@@ -294,8 +295,8 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
 }
 
 #if GROUP > 1
-/* The bytes of four neighbouring taps are joined in the element of the first.  Zeros of the filters
- * meet bytes behind a row. */
+/* Joins the bytes of four neighbouring taps in the element of the first.  Bytes beyond a row are
+ * multiplied by zeros of the filters. */
 static void NAME(join)(const struct NAME(piece) *x)
 {
     const int64_t all = x->p.planes * x->p.slots * x->p.row;
@@ -308,7 +309,7 @@ static void NAME(join)(const struct NAME(piece) *x)
 }
 #endif
 
-/* Some lanes, `lane` elements apart; add: to what is there. */
+/* Stores some lanes `lane` elements apart; add: adds them to what is there. */
 FLAT void NAME(store)(RESULT *c, NAME(results) sum, int64_t lanes, int64_t lane, bool add)
 {
     RESULT each[LANES];
@@ -326,7 +327,7 @@ FLAT void NAME(store)(RESULT *c, NAME(results) sum, int64_t lanes, int64_t lane,
     }
 }
 
-/* Pixels [first, all) of the result, of which `sum` has some, become rows of channels again. */
+/* Transposes pixels [first, all) of the result, held in `sum`, back to rows of channels. */
 static void NAME(turn_out)(const struct NAME(piece) *x, const NAME(results) sum[NAME(most)],
                            RESULT *to, int64_t first, int64_t all)
 {
@@ -350,8 +351,8 @@ static void NAME(turn_out)(const struct NAME(piece) *x, const NAME(results) sum[
     }
 }
 
-/* Output j of each channel of a group, from packed rows: TILE vectors of some rows of the result at
- * once, in whatever rows they are.  at: where each tap lies. */
+/* Sums output j of a group of channels from packed rows: TILE vectors at once, possibly from
+ * several rows of the result. at: offset of each tap. */
 static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, const int64_t *at,
                             int64_t y, int64_t rows)
 {
@@ -375,7 +376,7 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
         int64_t lanes[TILE];
         VEC sum[TILE];
 
-        UNROLL for (int i = 0; i < TILE; i++) { /* the last one again, where there are fewer */
+        UNROLL for (int i = 0; i < TILE; i++) { /* repeats the last vector if there are fewer */
             in[i] = row + v * step;
             to[i] = result + v * right;
             lanes[i] = v == vectors - 1 ? last : usual;
@@ -403,8 +404,8 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
     }
 }
 
-/* All that a piece sees is packed, at once where lanes are channels, else channel by channel.
- * Turned pixels of the result go on in the next row, if that follows. */
+/* Packs all that a piece sees: at once if lanes are channels, else channel by channel.  Transposed
+ * pixels of the result continue in the next row if rows are contiguous. */
 static void NAME(run_packed)(struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
@@ -438,7 +439,7 @@ static void NAME(run_packed)(struct NAME(piece) *x)
     }
 }
 
-/* ---- images that are read where they lie ----------------------------------------------------- */
+/* ---- images read in place -------------------------------------------------------------------- */
 
 #include "backends/llvm/kernel/depthwise_direct.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions of NHWC images that are read where they lie, as depthwise.h includes it
- * once for each format: common windows.
+ * Depthwise convolutions of NHWC images that are read in place, for common windows. depthwise.h
+ * includes this file once for each format.
  *
  * Lanes are channels.  A block of rows and columns of the result shares the pixels that it sees,
  * each of which is loaded once.  Of bytes, four pixels of sixteen channels are loaded side by side,
@@ -8,18 +8,18 @@
 
 enum { NAME(columns) = GROUP > 1 ? 2 : BLOCK_COLUMNS };
 
-/* What some rows of the result see. */
+/* The part of the image that some rows of the result see. */
 struct NAME(strip) {
-    const PIXEL *const *row; /* of each plane, as they follow each other; NULL: padding */
+    const PIXEL *const *row; /* first element of each row, plane by plane; NULL: padding */
     const PIXEL *zeros;
-    const REAL *weight, *start; /* start: of sums of bytes */
+    const REAL *weight, *start; /* start: start values of byte sums */
     int64_t planes;
     int64_t pixel, w; /* elements of a pixel of the image; pixels of a row */
-    int64_t shift; /* lanes of the first vector that are no channels */
-    int64_t left, columns, channels; /* where the window of the first column begins */
+    int64_t shift; /* unused lanes before the first channel */
+    int64_t left, columns, channels; /* left: column of the image where the first window begins */
     int64_t right, down; /* elements of the result from column to column and from row to row */
 #if GROUP > 1
-    __m512i offset; /* of bytes */
+    __m512i offset; /* makes signed bytes unsigned */
 #else
     int offset;
 #endif
@@ -27,8 +27,8 @@ struct NAME(strip) {
 };
 
 #if GROUP > 1
-/* Four pixels, and what puts their bytes together: kept from the compiler, which would take
- * shuffles apart. */
+/* Four pixels, and the constants of the shuffles that join their bytes.  Kept opaque, since
+ * compilers would decompose the shuffles. */
 struct NAME(joins) {
     __m512i turn, first, second, offset, four;
 };
@@ -46,7 +46,7 @@ FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
     return j;
 }
 
-/* Loads `count` of four pixels: four channels of each in turn. */
+/* Loads `count` of four pixels, then interleaves them by groups of four channels. */
 FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
                             const some_lanes *each, int count, bool all)
 {
@@ -63,7 +63,7 @@ FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int6
     j->four = _mm512_xor_si512(_mm512_permutexvar_epi32(j->turn, pixels), j->offset);
 }
 
-/* The taps that column k of n sees. */
+/* Returns the taps that column k of n sees. */
 FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
                          const some_lanes *each, int k, int n, int stride, bool all)
 {
@@ -94,7 +94,8 @@ FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const PIXEL *at, const int64_t *
 }
 #endif
 
-/* Rows and n columns of a vector of channels, whose window begins in column `left`. */
+/* Computes `rows` rows and n columns of a vector of channels; the window begins in column
+ * `left`. */
 FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64_t left,
                                RESULT *to, int rows, int n, int r, int s, int stride, bool back,
                                bool all)
@@ -107,14 +108,14 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
     const REAL *weight = x->weight + group * x->planes * r * taps * LANES;
     const PIXEL *const *rows_of = x->row;
     struct NAME(joins) joins = NAME(joins)(x);
-    some_lanes each[BLOCK_ACROSS]; /* of columns */
+    some_lanes each[BLOCK_ACROSS]; /* lanes to load of each column */
     int64_t place[BLOCK_ACROSS];
     VEC w[3][3], sum[BLOCK_ROWS][BLOCK_COLUMNS];
 
     UNROLL for (int c = 0; c < across; c++) {
         const int64_t column = left + c, near = column < 0 ? 0 : least(column, last);
 
-        /* Loads of no lanes take long where there is no memory. */
+        /* A masked load without lanes is slow if its address is not mapped. */
         place[c] = (all ? c : near - begin) * x->pixel;
         each[c] = column == near ? some : 0;
     }
@@ -142,7 +143,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
                             sum[q][k] = MULTIPLY_ADD(e, w[down][t], sum[q][k]);
                     }
             }
-            /* Else all loads come first, and are spilled. */
+            /* Otherwise the compiler moves all loads first and spills them. */
             UNROLL for (int q = 0; q < rows * n; q++)
                 __asm__("" : REGISTER(sum[q / n][q % n]));
         }
@@ -160,7 +161,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
         }
 }
 
-/* All channels of n columns from v on. */
+/* Computes all channels of n columns from v on. */
 FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int rows, int n, int r,
                                  int s, int stride, bool back)
 {
@@ -176,7 +177,7 @@ FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int row
         NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, false);
 }
 
-/* Blocks of a row are alike, up to one column. */
+/* Divides a row into blocks whose widths differ by at most one column. */
 FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, int s, int stride,
                               bool back)
 {
@@ -193,7 +194,7 @@ FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, 
     }
 }
 
-/* Pixels that a dilated window sees are those of an image of every so many rows and columns. */
+/* Computes a piece.  Under dilation, each phase of rows and columns is an image of its own. */
 FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int stride, bool back)
 {
     const struct depthwise *d = x->d;
@@ -219,7 +220,7 @@ FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int st
 
     for (int64_t phase = 0; phase < phases * least(below, x->p.height); phase++) {
         const int64_t v = phase % phases, left = (x->p.x + v) * stride - d->pad[1];
-        const int64_t begin = (left % beside + beside) % beside; /* the first column */
+        const int64_t begin = (left % beside + beside) % beside; /* first column of this phase */
 
         strip.left = (left - begin) / beside;
         strip.w = parts(d->w - least(begin, d->w), beside);
@@ -260,8 +261,8 @@ DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
 
 #if GROUP > 1
-/* Three bytes of each row of windows, whose planes of nine are neighbours, and what undoes the
- * offset of the image's. */
+/* Packs rows of 3 x 3 windows of bytes, three in an element; planes are contiguous.  Start values
+ * compensate the offset of the image's bytes. */
 static void NAME(pack_nines)(const struct NAME(piece) *x)
 {
     const int size = (int)x->p.planes * 9;
@@ -278,7 +279,7 @@ static void NAME(pack_nines)(const struct NAME(piece) *x)
         __m512i start = _mm512_setzero_si512();
 
         for (int64_t i = 0; i < 3 * x->p.planes; i++, to += LANES) {
-            const bool last = i % 3 == 2; /* nothing behind the ninth is read */
+            const bool last = i % 3 == 2; /* nothing beyond the ninth byte is read */
             __m512i w = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), some, steps,
                                                     from + 3 * i - last, 1);
 

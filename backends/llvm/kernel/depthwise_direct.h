@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions whose image is read where it lies, as depthwise.h includes it once for
- * each format: NCHW, common windows.
+ * Depthwise convolutions of NCHW images that are read in place, for common windows. depthwise.h
+ * includes this file once for each format.
  *
  * Lanes are neighbouring pixels of a row.  Several rows of the result share the rows of the image
- * that they see.  Loads under masks give zeros beside the image, and a row of zeros lies above and
- * below it: padding is multiplied like any other pixel. */
+ * that they see.  Masked loads give zeros beside the image, and a row of zeros stands for those
+ * above and below it: padding is multiplied like any other pixel. */
 
-/* Elements from `first` on of a row of w, and zeros beside it. */
+/* Loads elements from `first` on of a row of w elements, and zeros outside of it. */
 FLAT NAME(pixels) NAME(look)(const PIXEL *row, int64_t first, int64_t w, bool inside)
 {
     if (inside)
@@ -25,7 +25,7 @@ FLAT NAME(pixels) NAME(look)(const PIXEL *row, int64_t first, int64_t w, bool in
 
 #if GROUP == 1
 #if PIXEL_BYTES == 1 || !defined(__AVX512F__)
-/* The element at `at`, in the first lane. */
+/* Loads the element at `at` into the first lane. */
 FLAT NAME(pixels) NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, bool inside)
 {
     static const PIXEL zero;
@@ -34,8 +34,8 @@ FLAT NAME(pixels) NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, boo
 }
 #endif
 
-/* Each tap of a row, for a vector of results whose first one's first tap is at `first`.  Loads that
- * cross lines of the cache take longer than lanes that change places. */
+/* Loads each tap of a row, for a vector of results; `first` is the first result's first tap.
+ * Shuffles are used because they cost less than loads that cross cache lines. */
 FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
                     bool inside, int offset, VEC *e)
 {
@@ -77,7 +77,7 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
     }
 }
 #else
-/* All taps of a row together. */
+/* Loads all taps of a row together. */
 FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
                     bool inside, int offset, VEC *e)
 {
@@ -86,16 +86,17 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
 }
 #endif
 
-/* A column of vectors of some channels' results, and what it sees. */
+/* One column of vectors of the results of some channels, and what it sees. */
 struct NAME(column) {
     const PIXEL *const *plane, *zeros; /* planes of the first channel's image; NULL: padding */
-    const FILTER *const *filter; /* each plane's, of the first channel */
-    int64_t apart, beyond, across; /* from channel to channel: of images, filters and results */
-    int64_t down[2], right; /* from row to row, of filters and results; from tap to tap */
-    int64_t first, w, h, top; /* where the first tap of the first lane and row is */
+    const FILTER *const *filter; /* filters of each plane, for the first channel */
+    /* distances from channel to channel, of images, filters and results */
+    int64_t apart, beyond, across;
+    int64_t down[2], right; /* distances from row to row, of filters and results; from tap to tap */
+    int64_t first, w, h, top; /* column and row (`top`) of the first lane's first tap */
     int64_t channels, rows, lanes;
     RESULT *to;
-    int offset; /* of bytes */
+    int offset; /* makes signed bytes unsigned */
 };
 
 #if GROUP == 1
@@ -109,7 +110,7 @@ FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, in
             w[i][t] = (VEC)SAME(from[i * x->down[0] + t * x->right]);
 }
 
-/* The sum to add for one plane of a window, since its bytes are read with an offset. */
+/* Start value of a sum for one plane of a window: compensates the offset of bytes. */
 FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 {
     VEC sum = { 0 };
@@ -134,7 +135,7 @@ FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, in
     }
 }
 
-/* What undoes the offset of the image's bytes, in one plane. */
+/* Start value of a sum for one plane of a window: compensates the offset of bytes. */
 FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 {
     const VEC offset = (VEC)SAME(0x01010101 * x->offset);
@@ -147,7 +148,8 @@ FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 }
 #endif
 
-/* `rows` rows of channel c from y on.  w, start: of its weights, where there is one plane. */
+/* Computes `rows` rows of channel c from y on. w, start: weights and start value if there is one
+ * plane. */
 FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t c, int64_t y,
                           int rows, int r, int s, int stride, bool back, bool inside, VEC w[3][3],
                           VEC start)
@@ -179,7 +181,7 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
                 UNROLL for (int q = 0; q < rows; q++)
                     if (i - q * stride >= 0 && i - q * stride < r)
                         sum[q] = MULTIPLY_ADD(e[t], w[i - q * stride][t], sum[q]);
-            UNROLL for (int q = 0; q < rows; q++) /* else all loads come first, and are spilled */
+            UNROLL for (int q = 0; q < rows; q++) /* else all loads come first and spill */
                 __asm__ volatile("" : REGISTER(sum[q])::"memory");
         }
     }
@@ -187,7 +189,7 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
         const NAME(results) all = __builtin_convertvector(sum[q], NAME(results));
         RESULT *at = to + (back ? rows - 1 - q : q) * x->down[1];
 
-        if (back && (r < 3 || s < 3)) /* a phase under a stride of two */
+        if (back && (r < 3 || s < 3)) /* one phase of a gradient under a stride of two */
             NAME(spread)(at, 2, all, x->lanes);
         else
             MASKED_STORE(at, all, x->lanes);
@@ -228,8 +230,8 @@ FLAT void NAME(see_columns)(struct NAME(column) x, int64_t columns, int64_t last
     }
 }
 
-/* Output j of each channel.  Where rows are longer than a vector, channel after channel, else all
- * of them, which spend less together. */
+/* Computes output j of each channel.  Long rows go channel by channel; short ones do all channels
+ * of a column, which has less overhead. */
 FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t planes, int r, int s,
                              int stride, bool back)
 {
@@ -269,7 +271,7 @@ FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t pla
     }
 }
 
-/* Functions of their own: what one plane needs stays in registers. */
+/* Separate functions for one plane, whose weights stay in registers, and for several. */
 #define WINDOW(r, s, stride, back) \
     static __attribute__((noinline)) void NAME(see_##r##s##stride##back)( \
         const struct NAME(piece) *x, int64_t j) \

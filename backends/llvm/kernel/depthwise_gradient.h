@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The gradient of a depthwise convolution's filters, as depthwise.h includes it once for each
+ * Gradient of a depthwise convolution's filters. depthwise.h includes this file once for each
  * format.
  *
- * Lanes are channels.  The nine sums of a vector of channels, of three rows and columns of a
- * window's plane, stay in registers while they meet all pixels, two at a time, which share the
- * columns that both see.  A sum runs over the pixels in the order of the scheme `native`: in chains
- * of CHAIN, which are added in order.  Larger windows have several nines, smaller ones leave some
- * sums out; rows of seven taps are met whole, one at a time, by the same code.  NHWC is read where
- * it lies; of NCHW, and of several filters a channel, rows are packed on the way. */
+ * Lanes are channels.  The nine sums of a block of 3 x 3 taps ("a nine") stay in registers while
+ * all pixels are added, two at a time, which share the columns that both see.  A sum runs over the
+ * pixels in the order of the scheme `native`: in chains of CHAIN, which are added in order.  Larger
+ * windows have several nines, smaller ones leave some sums out.  Rows of seven taps use the same
+ * code, one row at a time.  NHWC is read in place; rows of NCHW, and of several filters a channel,
+ * are packed first. */
 
-/* The pixels of the image and of dy that nine sums of a vector of channels read; distances are in
+/* Pixels of the image and of dy that one nine of a vector of channels reads.  Distances are in
  * bytes. */
 struct NAME(met) {
     const struct depthwise *d;
-    const char *image, *dy, *zeros; /* image: its first row; dy: the row at hand */
+    const char *image, *dy, *zeros; /* image: its first row; dy: the current row */
     int64_t pixel;                  /* from column to column */
-    int64_t h;                      /* of the image's plane; 0: that is padding */
-    some_lanes some;                /* that there are */
-    bool common;                    /* neighbouring pixels of dy share what they meet */
-    int64_t nine;                   /* number of the nine, for which all that follows is */
-    int64_t up, left;               /* where it begins above and beside pixel 0 of dy, */
-    int64_t begin, end;             /* and pixels of dy's row that see no padding beside it */
-    bool first, last; /* the first or the last column that a row meets is padding, */
-    bool wide;        /* and more than these is not */
+    int64_t h;                      /* rows of the image's plane; 0: the plane is padding */
+    some_lanes some;                /* lanes that are channels */
+    bool common;                    /* neighbouring pixels of dy share columns of the image */
+    int64_t nine;                   /* number of the nine to which the fields below belong */
+    int64_t up, left;               /* its first row and column, relative to pixel 0 of dy */
+    int64_t begin, end;             /* range of pixels of dy's row that see no padding beside it */
+    bool first, last; /* the first or the last column that a row sees is padding */
+    bool wide;        /* at most these two columns are padding */
 };
 
-/* The sums of the chain at hand, and of those before it. */
+/* Sums of the current chain, and the total of the chains before it. */
 struct NAME(nine) {
     VEC sum[9], total[9];
 };
@@ -35,14 +35,14 @@ FLAT VEC NAME(met_lanes)(const struct NAME(met) *m, const char *at)
     return MASKS_ARE_FREE ? (VEC)LANES_LOAD(at, m->some) : LOAD(at);
 }
 
-/* Rows and columns of the window whose sums are met at once, and how: by strides, and whether
- * neighbouring pixels share what they meet.  All are constant where they are used. */
+/* Rows and columns of taps that are summed at once, the stride, and whether neighbouring pixels
+ * share columns.  All are compile-time constants. */
 struct NAME(tile) {
     int rows, columns, stride;
     bool common;
 };
 
-/* Any pixel x.  row: rows of the image, whose columns are `step` apart. */
+/* Adds one pixel x, which may see padding. row: rows of the image, with columns `step` apart. */
 FLAT void NAME(meet_any)(const struct NAME(met) *m, const char *const row[3],
                          const int64_t step[3], int64_t x, struct NAME(tile) of, VEC sum[9])
 {
@@ -61,7 +61,7 @@ FLAT void NAME(meet_any)(const struct NAME(met) *m, const char *const row[3],
     }
 }
 
-/* Two columns on.  Compilers would give each column an address of its own. */
+/* Moves two columns on.  The asm keeps compilers from giving each column an address register. */
 FLAT const char *NAME(skip_two)(const char *at, int64_t step)
 {
     at += 2 * step;
@@ -69,7 +69,7 @@ FLAT const char *NAME(skip_two)(const char *at, int64_t step)
     return at;
 }
 
-/* Two pixels, which share what they load.  first, last: that column is padding. */
+/* Adds two pixels, which share loads. first, last: that column is padding. */
 FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int64_t step[3],
                          const char **dy, struct NAME(tile) of, bool first, bool last,
                          VEC sum[9])
@@ -99,7 +99,7 @@ FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int
     *dy += 2 * m->pixel;
 }
 
-/* The last pixel of some. */
+/* Adds the last pixel of an odd number. */
 FLAT void NAME(meet_one)(const struct NAME(met) *m, const char *const at[3],
                          const int64_t step[3], const char *dy, struct NAME(tile) of, bool last,
                          VEC sum[9])
@@ -114,9 +114,10 @@ FLAT void NAME(meet_one)(const struct NAME(met) *m, const char *const at[3],
         }
 }
 
-/* How pixels of a row are met: the first two, `twos` times two, two or one that end the row. */
+/* How the pixels of a row are divided: a first pair, `twos` pairs, and one or two pixels at the
+ * end. */
 struct NAME(shape) {
-    int64_t twos; /* negative: not so, but one by one where columns are padding */
+    int64_t twos; /* negative: one by one where columns are padding */
     bool first, last, odd;
 };
 
@@ -130,7 +131,7 @@ static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x,
     return to;
 }
 
-/* Pixels [x, end) of dy's row. */
+/* Adds pixels [x, end) of dy's row. */
 FLAT void NAME(meet_pixels)(const struct NAME(met) *m, const char *const row[3],
                             const int64_t step[3], int64_t x, int64_t end,
                             struct NAME(shape) shape, struct NAME(tile) of, VEC sum[9])
@@ -159,7 +160,7 @@ FLAT void NAME(meet_pixels)(const struct NAME(met) *m, const char *const row[3],
         NAME(meet_two)(m, at, step, &dy, of, false, true, sum);
 }
 
-/* Ends a chain; `first`: there was none before it. */
+/* Ends a chain. first: it is the first one, so there is no total yet. */
 FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
 {
     UNROLL for (int t = 0; t < 9; t++) {
@@ -168,7 +169,7 @@ FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
     }
 }
 
-/* Rows [y, end) of dy, whose first pixel is number `done` along the chains. */
+/* Adds rows [y, end) of dy.  The first pixel is number `done` along the chains. */
 FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done,
                           struct NAME(tile) of, struct NAME(nine) *sums)
 {
@@ -210,8 +211,8 @@ FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t 
         sums->sum[t] = sum[t];
 }
 
-/* Functions of their own: each has the registers of its loops.  Two pixels share what they see if
- * the stride is one or two, without dilation. */
+/* Separate functions, for register allocation.  Two pixels share columns if the stride is one or
+ * two, without dilation. */
 #define MEET(of, rows, columns, stride, common) \
     static __attribute__((noinline)) void NAME(meet_##of)( \
         struct NAME(met) *m, int64_t y, int64_t end, int64_t done, struct NAME(nine) *sums) \
@@ -232,7 +233,7 @@ FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
                             NAME(meet_apart))(m, y, end, done, sums);
 }
 
-/* Nine number `of` of a window's plane. */
+/* Sets up nine number `of` of a window's plane. */
 static void NAME(find_nine)(struct NAME(met) *m, int64_t of)
 {
     const struct depthwise *d = m->d;
@@ -252,8 +253,9 @@ static void NAME(find_nine)(struct NAME(met) *m, int64_t of)
     m->end = m->common && inside > 0 ? parts(inside, stride) : 0;
 }
 
-/* Vector g of a piece's channels: its first channel, and its lanes [first, lanes) that are the
- * piece's and no other vector's.  Where masks are not free, all lanes are channels. */
+/* Vector g of a piece's channels: its first channel, and lanes [first, lanes), which belong to no
+ * other vector.  Without free masks the last vector overlaps the one before, so that all lanes are
+ * channels. */
 struct NAME(group) {
     int64_t channel, first, lanes;
 };
@@ -269,7 +271,7 @@ static struct NAME(group) NAME(find_group)(const struct piece *p, int64_t g)
                         (struct NAME(group)){ p->channel + channel, 0, LANES };
 }
 
-/* Some pixels of at most LANES channels, `plane` elements apart, become pixels of channels. */
+/* Transposes `count` pixels of at most LANES channels, which are `plane` elements apart. */
 static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane, int64_t count,
                                                  int64_t channels, REAL *to)
 {
@@ -280,8 +282,8 @@ static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane
 
         UNROLL for (int l = 0; l < LANES; l++) {
             v[l] = some >= LANES ? LOAD(at) : (VEC)PICKED_LOAD(at, 0, some);
-            at += l + 1 < channels ? plane : 0; /* the last one again */
-            __asm__("" : "+r"(at)); /* else sixteen addresses are kept in memory */
+            at += l + 1 < channels ? plane : 0; /* the last channel is repeated */
+            __asm__("" : "+r"(at)); /* else sixteen addresses are spilled */
         }
         TURN(VEC, v);
         UNROLL for (int l = 0; l < LANES; l++)
@@ -289,7 +291,8 @@ static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane
     }
 }
 
-/* Turns channels to lanes: `count` pixels of LANES channels, whose elements lie so far apart. */
+/* Gathers `count` pixels of LANES channels, with these distances of channels and pixels in
+ * elements. */
 static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t count,
                          int64_t channels, REAL *to)
 {
@@ -302,15 +305,15 @@ static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t
             to[l] = from[least(l, channels - 1) * apart];
 }
 
-/* The gradient of output j of some channels, of plane t of their windows: nines [first, end). */
+/* A task: output j of some channels, plane t of their windows, nines [first, end). */
 struct NAME(gradient) {
     struct piece p;
     int64_t j, t, first, end;
-    struct NAME(nine) *nines; /* [vector of channels][nine] */
-    REAL *room; /* for what is packed */
+    struct NAME(nine) *nines; /* sums [vector of channels][nine] */
+    REAL *room; /* memory for packed rows */
 };
 
-/* Rows [y, end) of a plane of dy's. */
+/* Adds rows [y, end) of a plane of dy to all nines of the task. */
 FLAT void NAME(meet_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, int64_t g,
                            int64_t y, int64_t end, int64_t done)
 {
@@ -323,8 +326,8 @@ FLAT void NAME(meet_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, 
     }
 }
 
-/* NHWC, where it lies.  Each vector of channels reads all lines of some rows, but not all of a
- * line's neighbours. */
+/* Adds rows in place (NHWC).  Each vector of channels goes through all rows before the next one
+ * does. */
 static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *m,
                               const REAL *image, const REAL *dy, int64_t y, int64_t end,
                               int64_t done)
@@ -339,7 +342,7 @@ static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *
     }
 }
 
-/* Both are packed first.  image: where the channels' plane begins. */
+/* Packs the rows of image and dy, then adds them. image: first element of the channels' plane. */
 static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *m,
                               const REAL *image, const REAL *dy, int64_t y, int64_t end,
                               int64_t done)

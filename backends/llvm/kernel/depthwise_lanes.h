@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lanes of vector registers, for depthwise.c: what the instruction set has for each size of
- * elements. */
+ * Shuffles, masks and partial loads and stores for depthwise.c, for each instruction set and
+ * element size. */
 
 #define ZIP_4(a, b, i) __builtin_shufflevector(a, b, (i), 4 + (i), 1 + (i), 5 + (i))
 #define ZIP_8(a, b, i) \
@@ -11,7 +11,7 @@
                             19 + (i), 4 + (i), 20 + (i), 5 + (i), 21 + (i), 6 + (i), 22 + (i), \
                             7 + (i), 23 + (i))
 #define ZIP_2(a, b, i) __builtin_shufflevector(a, b, (i), 2 + (i))
-/* All lanes are x. */
+/* A vector with x in all lanes. */
 #define SAME_2(x) { x, x }
 #define SAME_4(x) { x, x, x, x }
 #define SAME_8(x) { x, x, x, x, x, x, x, x }
@@ -21,7 +21,7 @@
 #define ODD_8(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 #define ODD_16(a, b) \
     __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
-/* Lanes from the second on, and the first one of b. */
+/* Shifts a by one lane: lanes from the second on, then the first lane of b. */
 #define NEXT_2(a, b) __builtin_shufflevector(a, b, 1, 2)
 #define NEXT_4(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4)
 #define NEXT_8(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -33,7 +33,7 @@
 #define EVEN_16(a, b) \
     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 
-/* Lanes 0, step, 2 step, ...: so many of them. */
+/* Stores the first `lanes` of lanes 0, step, 2 step, ... */
 #define STORE_LANES(c, v, lanes, most, step) \
     do { \
         UNROLL for (int lane = 0; lane < (most); lane++) \
@@ -49,7 +49,7 @@ typedef int32_t lane_4;
 typedef int64_t lane_8;
 #define SIGNS_4(v) _mm512_movepi32_mask((__m512i)(v))
 #define SIGNS_8(v) _mm512_movepi64_mask((__m512i)(v))
-/* Quarters of four registers: the first of each to `to`, and so on. */
+/* Transposes the 128-bit quarters of four registers: the first quarters to `to`, and so on. */
 #define TURN_QUARTERS(lanes, type, f, to, apart) \
     do { \
         const type low[] = { HALF_##lanes((f)[0], (f)[1], 0), HALF_##lanes((f)[2], (f)[3], 0) }; \
@@ -61,7 +61,7 @@ typedef int64_t lane_8;
         (to)[2 * (apart)] = QUARTER_##lanes(high[0], high[1], 0); \
         (to)[3 * (apart)] = QUARTER_##lanes(high[0], high[1], lanes / 4); \
     } while (0)
-/* Halves of two registers, and every other quarter. */
+/* Joins halves of two registers; joins every other quarter of two registers. */
 #define HALF_8(a, b, n) \
     __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 2, (n) + 3, (n) + 8, (n) + 9, (n) + 10, \
                             (n) + 11)
@@ -76,7 +76,8 @@ typedef int64_t lane_8;
     __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 2, (n) + 3, (n) + 8, (n) + 9, (n) + 10, \
                             (n) + 11, (n) + 16, (n) + 17, (n) + 18, (n) + 19, (n) + 24, (n) + 25, \
                             (n) + 26, (n) + 27)
-/* Lanes n and on of each quarter of two registers, in turn; and two at once. */
+/* Interleaves lanes of two registers within each 128-bit quarter, from lane n on: single lanes
+ * (MIX_8, MIX_16) or pairs (MIX_TWO). */
 #define MIX_8(a, b, n) \
     __builtin_shufflevector(a, b, (n), (n) + 8, (n) + 2, (n) + 10, (n) + 4, (n) + 12, (n) + 6, \
                             (n) + 14)
@@ -88,7 +89,7 @@ typedef int64_t lane_8;
     __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 16, (n) + 17, (n) + 4, (n) + 5, (n) + 20, \
                             (n) + 21, (n) + 8, (n) + 9, (n) + 24, (n) + 25, (n) + 12, (n) + 13, \
                             (n) + 28, (n) + 29)
-/* Sixteen rows of sixteen lanes: four by four within quarters, then these. */
+/* Transposes 16 x 16 lanes: 4 x 4 within quarters, then the quarters. */
 #define TURN_HALVES_4(type, v) \
     do { \
         type four[4][4]; \
@@ -107,7 +108,7 @@ typedef int64_t lane_8;
         UNROLL for (int j = 0; j < 4; j++) \
             TURN_QUARTERS(16, type, four[j], &(v)[j], 4); \
     } while (0)
-/* Eight rows of eight lanes. */
+/* Transposes 8 x 8 lanes. */
 #define TURN_HALVES_8(type, v) \
     do { \
         type two[2][4]; \
@@ -124,7 +125,7 @@ typedef int64_t lane_8;
 #define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
 #define PICKED_LOAD_4(p, from, end) _mm512_maskz_loadu_epi32((__mmask16)BETWEEN(from, end), p)
 #define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
-/* Compilers take permutations of two registers, which overwrite one of them. */
+/* VALIGN in assembly: compilers choose two-register permutations, which overwrite an operand. */
 #define ALIGN(size, n, a, b) ({ \
     VEC aligned; \
     __asm__("valign" size " $" #n ", %1, %2, %0" : "=v"(aligned) : "v"(a), "v"(b)); \
@@ -134,7 +135,7 @@ typedef int64_t lane_8;
 #define NEXT_ONE_8(a, b) ALIGN("q", 1, a, b)
 #define NEXT_BUT_ONE_4(a, b) ALIGN("d", 2, a, b)
 #define NEXT_BUT_ONE_8(a, b) ALIGN("q", 2, a, b)
-/* Two elements of a row of w, from `first` on, in the first lanes. */
+/* Loads two elements of a row of w elements, from `first` on, into the first lanes. */
 FLAT __m512 look_beyond_4(const float *row, int64_t first, int64_t w)
 {
     const int64_t from = least(first < 0 ? -first : 0, 2);
@@ -151,7 +152,8 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
     return _mm512_zextpd128_pd512(_mm_maskz_loadu_pd((__mmask8)BETWEEN(from, end), row + first));
 }
 
-/* Of some lanes, which others are zero.  Compilers make two instructions of each. */
+/* Permutes lanes; those not in the mask are zero.  In assembly, since compilers emit two
+ * instructions. */
 #define PICK(size, some, lane, a) ({ \
     VEC picked; \
     __asm__("vperm" size " %1, %2, %0%{%3%}%{z%}" \
@@ -161,7 +163,7 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
 })
 #define PICK_4(some, lane, a) PICK("d", some, lane, a)
 #define PICK_8(some, lane, a) PICK("q", some, lane, a)
-/* Lanes of b are counted behind those of a. */
+/* Permutes lanes of two registers; b's lanes are numbered after a's. */
 #define PICK_OF_TWO(size, some, lane, a, b) ({ \
     VEC picked = (a); \
     __asm__("vpermt2" size " %1, %2, %0%{%3%}%{z%}" \
@@ -175,7 +177,7 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
-/* Some lanes, as loads and stores name them. */
+/* A set of lanes, as masked loads and stores take it. */
 typedef uint32_t some_lanes;
 FLAT some_lanes lanes_between(int64_t from, int64_t end)
 {
@@ -186,7 +188,7 @@ FLAT some_lanes lanes_between(int64_t from, int64_t end)
 #define LANES_LOAD_8(p, some) _mm512_maskz_loadu_epi64((__mmask8)(some), p)
 #define LANES_STORE_4(p, v, some) _mm512_mask_storeu_epi32(p, (__mmask16)(some), (__m512i)(v))
 #define LANES_STORE_8(p, v, some) _mm512_mask_storeu_epi64(p, (__mmask8)(some), (__m512i)(v))
-/* Lanes 0, 2, ...: so many of them. */
+/* Stores the first `lanes` of lanes 0, 2, 4, ... */
 #define EVEN_STORE_4(c, v, lanes) \
     _mm512_mask_storeu_epi32(c, (__mmask16)(0x5555 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #define EVEN_STORE_8(c, v, lanes) \
@@ -217,7 +219,7 @@ typedef double lanes2 __attribute__((vector_size(16)));
 enum { VECTOR = 32, HALVED = 32 };
 #define LANES_OF_4 8
 #define LANES_OF_8 4
-/* Eight rows of eight lanes: pairs of rows, fours, then halves. */
+/* Transposes 8 x 8 lanes: pairs of rows, groups of four, then halves. */
 #define TURN_HALVES_4(type, v) \
     do { \
         type pair[8], four[8]; \
@@ -238,7 +240,7 @@ enum { VECTOR = 32, HALVED = 32 };
             v[i + 4] = __builtin_shufflevector(four[i], four[i + 4], 4, 5, 6, 7, 12, 13, 14, 15); \
         } \
     } while (0)
-/* Four rows of four lanes. */
+/* Transposes 4 x 4 lanes. */
 #define TURN_HALVES_8(type, v) \
     do { \
         type pair[4]; \
@@ -253,7 +255,7 @@ enum { VECTOR = 32, HALVED = 32 };
         } \
     } while (0)
 #define REGISTER "+x"
-/* Lanes of `which`, the numbers of lanes, from `from` on and before `end`. */
+/* Mask of the lanes from `from` on and before `end`; `which` has the numbers of lanes. */
 #define BETWEEN(bits, which, from, end) \
     _mm256_andnot_si256(_mm256_cmpgt_epi##bits(SPREAD_##bits(from), which), \
                         _mm256_cmpgt_epi##bits(SPREAD_##bits(end), which))
@@ -265,8 +267,8 @@ enum { VECTOR = 32, HALVED = 32 };
 #define PICKED_LOAD_8(p, from, end) \
     _mm256_maskload_epi64((const long long *)(p), \
                           BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
-/* The first lanes of four bytes, by halves: stores under masks take as long as a dozen others on
- * AMD's CPUs. */
+/* Stores the first lanes, of four bytes each, by halves.  Masked stores are as slow as a dozen
+ * stores on AMD CPUs. */
 FLAT void store_some(void *c, __m256i v, int64_t lanes)
 {
     char *to = c;
@@ -297,7 +299,7 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #endif
 
 #if !defined(LANES_LOAD_4)
-/* So many: the first is among them, since vectors need no alignment. */
+/* The number of lanes.  It includes the first, since vectors need no alignment here. */
 typedef int64_t some_lanes;
 FLAT some_lanes lanes_between(int64_t from, int64_t end)
 {
@@ -319,9 +321,9 @@ typedef uint16_t half_of_bytes;
 typedef uint64_t word_of_bytes;
 typedef uint32_t half_of_bytes;
 #endif
-/* Bytes from `first` on of a row of w, as many as an integer holds, and zeros for those that the
- * row does not have.  Either one side of them is beyond the row, or it ends with them.  No load
- * leaves it. */
+/* Loads as many bytes as an integer holds, from `first` on of a row of w bytes, and zeros outside
+ * of it.  The bytes must extend beyond the row on one side, or end with it.  No load leaves the
+ * row. */
 FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 {
     enum { LENGTH = sizeof(word_of_bytes) };
@@ -331,7 +333,7 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 
     if (first >= w || first <= -LENGTH)
         return 0;
-    if (w >= LENGTH) {          /* one side at most is beyond */
+    if (w >= LENGTH) {          /* they exceed the row on one side at most */
         memcpy(&word, first < 0 ? row : row + w - LENGTH, LENGTH);
         return first < 0 ? word << 8 * -first : word >> 8 * beyond;
     }
@@ -348,16 +350,18 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 #endif
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-/* Bytes [first, first + 16) of a row of w, and zeros beside it.  No load leaves the row. */
+/* Loads bytes [first, first + 16) of a row of w bytes, and zeros outside of it.  No load leaves the
+ * row. */
 FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
 {
     const __m128i lane = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const int64_t from = first < 0 ? least(-first, 16) : 0; /* lanes that are inside */
+    const int64_t from = first < 0 ? least(-first, 16) : 0; /* lanes within the row */
     const int64_t end = first < w ? least(w - first, 16) : 0;
     const __m128i outside = _mm_or_si128(_mm_cmpgt_epi8(_mm_set1_epi8((char)from), lane),
                                          _mm_cmpgt_epi8(lane, _mm_set1_epi8((char)(end - 1))));
     const int64_t begin = from > 0 ? 0 : least(first, w < 16 ? 0 : w - 16);
-    const int64_t half = w >= 8 ? 8 : 4; /* of a short row: two, which overlap */
+    /* bytes of the two overlapping halves of a short row */
+    const int64_t half = w >= 8 ? 8 : 4;
     __m128i place = _mm_add_epi8(lane, _mm_set1_epi8((char)(first - begin))), second;
     uint64_t low = 0, high = 0;
 
@@ -384,8 +388,8 @@ FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
 #endif
 
 #if defined(SEES_BYTES)
-/* Four neighbouring bytes in each lane: of a row of w from `first` on, at every or every other
- * byte. */
+/* Puts four neighbouring bytes into each lane: of a row of w bytes from `first` on, at every byte
+ * or every other one. */
 FLAT __m512i see_bytes(const uint8_t *row, int64_t first, int64_t w, int stride, int offset)
 {
     const __m512i offsets = _mm512_set1_epi8((char)offset);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions of NCHW images whose rows fill at most half of a vector of results, as
- * depthwise.h includes it for floats with AVX-512: each half of a vector is a row.  Taps are lanes
- * of the rows that both see, which one permutation picks; those beside the image are zero. */
+ * Depthwise convolutions of NCHW images whose rows of the result fill at most half of a vector:
+ * each half is a row. depthwise.h includes this file for floats with AVX-512.  Each tap is one
+ * permutation of the rows that both halves see; lanes beside the image are zero. */
 
 enum { NAME(half) = LANES / 2 };
 typedef PASTE(lane_, BYTES) NAME(index);
 typedef NAME(index) NAME(lane) __attribute__((vector_size(VECTOR)));
 
-/* What some rows of each channel's result see. */
+/* The rows of the image that some rows of each channel's result see. */
 struct NAME(twins) {
-    int64_t at[2 * (2 * TWINS - 1) + 3]; /* where rows of the image begin, from the channel's */
-    some_lanes seen[2 * (2 * TWINS - 1) + 3]; /* their elements; none above and below it */
-    __m512i lane[3]; /* of each tap: where the rows have it, */
-    some_lanes picked[3]; /* if they do */
-    some_lanes stored[2]; /* by both halves */
-    int64_t rows; /* of the result */
+    /* offset of each row of the image from the channel's first element */
+    int64_t at[2 * (2 * TWINS - 1) + 3];
+    /* lanes with elements of the row; none above and below the image */
+    some_lanes seen[2 * (2 * TWINS - 1) + 3];
+    __m512i lane[3]; /* for each tap: lane of the rows that holds it */
+    some_lanes picked[3]; /* for each tap: lanes of the result that have it */
+    some_lanes stored[2]; /* lanes that both halves store */
+    int64_t rows; /* rows of the result */
 };
 
 static void NAME(find_lanes)(const struct NAME(piece) *x, int stride, struct NAME(twins) *of)
@@ -38,7 +40,7 @@ static void NAME(find_lanes)(const struct NAME(piece) *x, int stride, struct NAM
     of->stored[1] = of->stored[0] << NAME(half);
 }
 
-/* With a stride of 1 neighbouring rows come by one load. */
+/* Sets the rows of the image.  With a stride of 1, one load has two neighbouring rows. */
 static void NAME(find_twins)(const struct NAME(piece) *x, int64_t y, int stride,
                              struct NAME(twins) *of)
 {
@@ -55,7 +57,7 @@ static void NAME(find_twins)(const struct NAME(piece) *x, int64_t y, int stride,
     }
 }
 
-/* The rows of n vectors of a channel's result. */
+/* Computes the rows of n vectors of a channel's result. */
 FLAT void NAME(see_twins)(const struct NAME(twins) *of, const REAL *image, const REAL *filter,
                           const int64_t *step, int64_t down, int n, int stride, bool back, REAL *to)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The gradient of a depthwise convolution's image under strides of two, NCHW, the common window, as
- * depthwise.h includes it for floats with AVX-512.
+ * Gradient of a depthwise convolution's image under a stride of two, NCHW, 3 x 3 windows.
+ * depthwise.h includes this file for floats with AVX-512.
  *
- * Pixels of dx with an even and an odd row or column of the padded image are sums over other
- * elements of the window: four kinds.  A vector of dy gives a vector of each kind.  Those of a row
- * are dealt like cards, so that dy is read once and dx is written in whole vectors. */
+ * Pixels of dx have four kinds: even or odd row and column of the padded image.  Each kind sums
+ * other elements of the window, and a vector of dy gives a vector of each kind.  The two kinds of a
+ * row are interleaved, so that dy is read once and dx is written in whole vectors. */
 
-/* Where rows 2 y and 2 y + 1 of the padded image go. */
+/* Destination of rows 2 y and 2 y + 1 of the padded image. */
 struct NAME(halves) {
-    REAL *to[2]; /* NULL: not of this piece */
-    some_lanes stored[2]; /* of both vectors */
+    REAL *to[2]; /* NULL: not in this piece */
+    some_lanes stored[2]; /* lanes of both vectors that are stored */
 };
 
-/* ahead, behind: dy's row y and the one before it, from a vector's column on and from the column
- * before that. */
+/* Computes two rows. ahead, behind: row y of dy and the row before, each from a vector's column on
+ * and from the column before. */
 FLAT void NAME(deal_rows)(const VEC w[9], const VEC ahead[2], const VEC behind[2],
                           const struct NAME(halves) *x)
 {
@@ -36,7 +36,7 @@ FLAT void NAME(deal_rows)(const VEC w[9], const VEC ahead[2], const VEC behind[2
         }
 }
 
-/* Lanes of elements [first, first + LANES) that lie in [from, end). */
+/* Lanes of elements [first, first + LANES) that are in [from, end). */
 FLAT some_lanes NAME(lanes_of)(int64_t first, int64_t from, int64_t end)
 {
     const int64_t begin = first < from ? least(from - first, LANES) : 0;
@@ -45,7 +45,7 @@ FLAT some_lanes NAME(lanes_of)(int64_t first, int64_t from, int64_t end)
     return begin < stop ? lanes_between(begin, stop) : 0;
 }
 
-/* A row of dy. */
+/* Loads a row of dy. */
 FLAT void NAME(load_dealt)(const struct depthwise *d, const REAL *plane, int64_t y, int64_t column,
                            const some_lanes seen[2], VEC row[2])
 {
@@ -56,7 +56,7 @@ FLAT void NAME(load_dealt)(const struct depthwise *d, const REAL *plane, int64_t
                                  inside ? seen[i] : 0);
 }
 
-/* A column of vectors of a channel. */
+/* Computes a column of vectors of a channel. */
 FLAT void NAME(deal_column)(const struct NAME(piece) *x, const REAL *plane, const VEC w[9],
                             int64_t column, REAL *to)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Correct results of binary32 under the common window, NCHW: chains in binary64, beside which the
- * sizes of products are summed.  Where the sum's two ends round to the same number, this is the
- * result; rows that have others are named, and summed again elsewhere. */
+ * Correctly rounded FP32 results for common windows, NCHW. Sums are chains in FP64, and the
+ * magnitudes of the products are summed beside them for an error bound.  If both ends of the error
+ * interval round to the same number, it is stored.  Rows with other elements are flagged, and
+ * recomputed elsewhere. */
 
 enum { WIDE = f64_lanes };
 typedef float wide_floats
@@ -9,7 +10,7 @@ typedef float wide_floats
 typedef int32_t wide_bits __attribute__((vector_size(WIDE * sizeof(float))));
 
 struct wide {
-    const float *image, *filter, *zeros; /* of a channel */
+    const float *image, *filter, *zeros; /* one channel's image and filter; a row of zeros */
     float *to;
     int64_t w, h, ow, top, left, down; /* down: from row to row of the result */
 };
@@ -48,15 +49,17 @@ FLAT f64_vec wide_size(f64_vec x)
     return (f64_vec)((bits)x & INT64_MAX);
 }
 
-/* Stores so many lanes; false: one of them is not sure. */
+/* Stores some lanes; false if one of them may not be correctly rounded. */
 FLAT bool wide_store(float *to, f64_vec sum, f64_vec size, int64_t lanes)
 {
-    /* nine roundings of sums; then those of sizes, of the ends and of this */
+    /* nine roundings of the sum; then those of the magnitudes, of the interval's ends and of this
+     * product */
     const f64_vec uncertain = size * (11 * 0x1p-53 + 0x1p-51);
     const wide_floats up = __builtin_convertvector(sum + uncertain, wide_floats);
     const wide_floats down = __builtin_convertvector(sum - uncertain, wide_floats);
     const wide_bits zero = __builtin_convertvector(size == 0, wide_bits);
-    /* Products that are all zero make +0; other zeros, infinities and NaN are not sure. */
+    /* If all products are zero the result is +0.  Other zeros, infinities and NaN count as
+     * undecided. */
     const wide_floats result = (wide_floats)((wide_bits)up & ~zero);
     const wide_bits sure = zero | ((up == down) & (up != 0) & (up - up == 0));
     int64_t unsure = 0;
@@ -76,7 +79,7 @@ FLAT bool wide_store(float *to, f64_vec sum, f64_vec size, int64_t lanes)
     return unsure == 0;
 }
 
-/* `rows` rows from y on. */
+/* Computes `rows` rows from y on. */
 FLAT void wide_block(const struct wide *x, int64_t y, int rows, int stride, bool back,
                      const f64_vec w[3][3], uint8_t *unsure)
 {
@@ -140,7 +143,7 @@ static bool serves_wide(const struct depthwise *d)
            d->filter[3] == 3 && d->filter[4] == 1;
 }
 
-/* As depthwise_ops.wide has it. */
+/* Implements depthwise_ops.wide. */
 bool limber_depthwise_wide(const struct depthwise *d, int64_t task, float *zeros, uint8_t *unsure)
 {
     const int64_t image = task / d->channels, channel = task % d->channels;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small native products that are neither packed nor compiled.  Built once for each instruction set,
- * by the compiler that makes prebuilt kernels.
+ * Small native products without packing or compiling.  Built once for each instruction set, by the
+ * compiler that makes prebuilt kernels.
  *
  *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
 #include "backends/llvm/kernel/kernel.h"
@@ -14,20 +14,20 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define FOUR _Pragma("clang loop unroll_count(4)")
 
-/* Groups of rows beyond which a panel of B is read so often that dense rows pay, where its own lie
- * at least so many bytes apart: each is on a page of its own. */
+/* B is copied to dense rows if more than PACK groups of rows of A read a panel, and its rows are at
+ * least FAR bytes apart, so that each is on a page of its own. */
 enum { PACK = 3, FAR = 4096 };
 
-/* Elements along k during whose products a line of C does not arrive; how many vectors ahead of
- * the tile it is asked for then. */
+/* k up to which the products take less time than a cache line of C needs to arrive.  Then lines
+ * AHEAD vectors further are prefetched. */
 enum { SHORT = 64, AHEAD = 8 };
 
-/* How many lanes of the last vector of a tile are columns: at most half where CPUs compute halves
- * of a vector one after the other, as Zen 4 does. */
+/* How many lanes of a tile's last vector are columns: all, some, or at most half, where CPUs
+ * compute a vector in two halves, as Zen 4 does. */
 enum last { ALL, SOME, HALF };
 
 struct operands {
-    struct fixed f;     /* rows of C are dense */
+    struct fixed f;     /* transposed if needed: rows of C are dense */
     const struct scaling *scaling; /* or NULL */
     const void *a, *b;
     void *c;
@@ -82,9 +82,9 @@ enum { ROWS = 8, VECTORS = 3, HALVES = 1 };
 #define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
 #include "backends/llvm/kernel/direct.h"
 #elif defined(__aarch64__)
-/* Two registers a vector; lanes are selected by how many come first.  PART: elements of a row of A
- * that one register holds, for which five rows leave room.  TOGETHER: elements along k in a round
- * of the loop. */
+/* A vector is two registers.  Partial loads and stores take a count of leading lanes.  PART:
+ * several elements of a row of A in one register, for which five rows leave room.  TOGETHER:
+ * elements along k in one round of the loop. */
 enum { ROWS = 5, VECTORS = 2, TOGETHER = 4, HALVES = 0 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
 #define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5)
@@ -226,7 +226,7 @@ enum { ROWS = 6, VECTORS = 2, HALVES = 0 };
 #include "backends/llvm/kernel/direct.h"
 #endif
 
-/* Where C's columns are dense, C^T = B^T A^T. */
+/* Transposes the product if C's columns are dense: C^T = B^T A^T. */
 static struct operands with_dense_rows(const struct fixed *f, const struct scaling *x,
                                        const void *a, const void *b, void *c)
 {

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products of one float format on operands as they lie, included once for each format: REAL
- * names it, VEC a vector register of it, MASK what selects lanes.
+ * Small products of one float format on unpacked operands, included once for each format.  REAL is
+ * the element, VEC a vector register of it, MASK a selection of lanes.
  *
- * C is cut into register tiles of at most ROWS x VECTORS vectors.  An element of C is one chain of
- * fused multiply-adds from +0 in the order of k, which are the bits of the scheme `native`; or it
- * goes on with a chain whose sums so far are in C. */
+ * C is divided into register tiles of at most ROWS x VECTORS vectors.  An element of C is one chain
+ * of fused multiply-adds in the order of k, from +0 or from the sum so far in C.  These are the
+ * bits of the scheme `native`. */
 
-/* Rows of B are dense; so are those of C.  Rows of A begin anywhere, and `at` says where their
- * elements are. */
+/* A register tile.  Rows of B and of C are dense; rows of A have any address, and `at` has the
+ * offsets of their elements along k. */
 struct NAME(tile) {
     const REAL *a[ROWS], *b;
     const int64_t *at;
-    int64_t beside; /* not 0: the rows lie side by side, their elements so far apart */
+    /* not 0: rows of A are contiguous across, and elements of a row are so far apart */
+    int64_t beside;
     REAL *c[ROWS];
     int64_t b_row, k;
-    MASK last;      /* lanes of the last vector */
-    int add;        /* to what is in C; -1: taken from it */
-    int follows;    /* the chain in C */
+    MASK last;      /* lanes of the last vector that exist */
+    int add;        /* 1: adds to C; -1: subtracts from C */
+    int follows;    /* continues the chain in C */
     int64_t columns;
-    int far; /* rows of C lie on pages of their own */
+    int far; /* rows of C lie on different pages */
     const struct scaling *scaling; /* or NULL */
 };
 
 typedef REAL NAME(lanes) __attribute__((vector_size(LANES * sizeof(REAL))));
 typedef double NAME(wide) __attribute__((vector_size(LANES * sizeof(double))));
 
-/* Sums x of a tile become rows of C: what limber_store_float does. */
+/* Scales the sums x of a tile and stores them to C, as limber_store_float does. */
 static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, int rows, int vectors,
                                                   const REAL *x)
 {
@@ -44,7 +45,7 @@ static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, in
             sum = __builtin_elementwise_fma(beta - (NAME(wide)){ 0 },
                                             __builtin_convertvector(old, NAME(wide)), sum);
         y = __builtin_convertvector(sum, NAME(lanes));
-        /* a term may have left binary64 */
+        /* a term may have overflowed FP64 */
         for (int64_t j = 0; j < LANES && beta != 0 && __builtin_reduce_or(sum - sum != 0); j++)
             y[j] = (REAL)limber_blend(alpha, (double)x[j], beta, (double)old[j]);
         if (count < LANES)
@@ -59,7 +60,7 @@ FLAT VEC NAME(sum)(const struct NAME(tile) *t, VEC sum, VEC old)
     return t->add == 0 ? sum : t->add > 0 ? ADD(sum, old) : SUB(old, sum);
 }
 
-/* of: how many lanes the last vector of a tile has. */
+/* Loads a row of B; of: lanes of its last vector. */
 FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors, enum last of,
                          VEC right[VECTORS])
 {
@@ -86,7 +87,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
 
     UNROLL for (int r = 0; r < rows; r++)
         a[r] = t->a[r];
-    /* lines of C are on their way meanwhile: those of tiles to come, where sums are short */
+    /* prefetches C meanwhile; for short sums that of later tiles */
     if (k > SHORT || t->add || t->scaling)
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
@@ -102,7 +103,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
             UNROLL for (int v = 0; v < vectors; v++)
                 sum[r][v] = ZERO();
 #ifdef PART
-    /* neighbours of A are loaded together: in a column, */
+    /* loads neighbouring elements of a column of A together */
     if (t->beside) {
         const int64_t step = t->beside;
         const REAL *column = a[0] + at[0];
@@ -125,7 +126,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
             }
         }
     }
-    /* or along k */
+    /* loads elements of A that are contiguous along k together */
     for (const int64_t whole = at == limber_direct_along ? k - k % TOGETHER : 0; p < whole;
          p += TOGETHER)
         UNROLL for (int part = 0; part < TOGETHER; part += PART_LANES) {
@@ -133,9 +134,9 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
 
             UNROLL for (int r = 0; r < rows; r++) {
                 left[r] = *(const PART *)(const void *)(a[r] + p + part);
-                __asm__("" : "+w"(left[r]));    /* the compiler would load them one by one */
+                __asm__("" : "+w"(left[r]));    /* else the compiler loads them one by one */
             }
-            __asm__ volatile("" : : : "memory"); /* or those of all parts at once, and spill */
+            __asm__ volatile("" : : : "memory"); /* else it loads all parts at once and spills */
             UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
                 VEC right[VECTORS];
 
@@ -166,7 +167,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
         return;
     }
 #ifdef PART
-    if (!t->add && of == ALL) {   /* the compiler would ask before each store */
+    if (!t->add && of == ALL) {   /* hoisted by hand: the compiler tests this before each store */
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
                 STORE(t->c[r] + v * LANES, sum[r][v]);
@@ -185,7 +186,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
         }
 }
 
-/* One function for each size of a tile. */
+/* A function for each tile size. */
 typedef void NAME(run)(const struct NAME(tile) *t);
 #define TILE(rows, vectors) \
     static void NAME(tile_##rows##_##vectors)(const struct NAME(tile) *t) \
@@ -209,7 +210,8 @@ TILES(TILE)
 static NAME(run) *const NAME(tiles)[ROWS][VECTORS][3] = { TILES(TILE) };
 #undef TILE
 
-/* Rows of B, at most VECTORS vectors, of which the last has the lanes `last`, near each other. */
+/* Copies rows of B, at most VECTORS vectors long, the last with lanes `last`, to contiguous
+ * rows. */
 FLAT void NAME(pack_of)(const struct direct_strip *s, int vectors, int masked, MASK last)
 {
     REAL *to = s->room;
@@ -235,7 +237,7 @@ static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK 
 }
 
 #ifdef PART
-/* PART_LANES columns of k elements, which are neighbours, become rows of B: by squares. */
+/* Transposes PART_LANES columns of k contiguous elements into rows of B, square by square. */
 static void NAME(turn)(const REAL *b, int64_t column, int64_t k, int64_t lanes, REAL *to)
 {
     for (int64_t p = 0; p < k; p += PART_LANES) {
@@ -250,7 +252,7 @@ static void NAME(turn)(const REAL *b, int64_t column, int64_t k, int64_t lanes, 
 }
 #endif
 
-/* The same of `width` columns whose rows are not dense; lanes beyond are zero. */
+/* Packs `width` columns whose rows are not dense; lanes beyond are zero. */
 static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int64_t lanes, REAL *to)
 {
     int64_t j = 0;
@@ -275,8 +277,8 @@ static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int6
             to[p * lanes + j] = 0;
 }
 
-/* Rows [i, i + rows) of A, while the tile before them is computed: the CPU's own fetching does not
- * follow so many rows at once. */
+/* Prefetches rows [i, i + rows) of A while the tile before them is computed.  Hardware prefetchers
+ * do not follow so many streams. */
 static void NAME(fetch)(const struct direct_strip *s, int64_t i, int64_t rows)
 {
     const REAL *a = (const REAL *)s->a + i * s->a_row;
@@ -286,10 +288,10 @@ static void NAME(fetch)(const struct direct_strip *s, int64_t i, int64_t rows)
             __builtin_prefetch(a + p);
 }
 
-/* All rows of a strip of C. */
+/* Computes all rows of a strip of C. */
 static void NAME(strip)(const struct direct_strip *s)
 {
-    /* C - A B is a frequent one, and one operation */
+    /* C - A B is frequent, and needs no scaling */
     const bool takes = s->scaling && s->scaling->alpha == -1 && s->scaling->beta == 1;
     int64_t vectors = (s->columns + LANES - 1) / LANES, rest = s->columns % LANES;
     enum last of = rest == 0 ? ALL : HALVES && rest <= LANES / 2 ? HALF : SOME;
@@ -325,7 +327,7 @@ static void NAME(strip)(const struct direct_strip *s)
     }
 }
 
-/* The columns [j, j + width) of C. */
+/* Computes columns [j, j + width) of C. */
 static void NAME(columns)(const struct operands *o, const int64_t *at, int64_t j, int64_t width,
                           REAL *room)
 {

@@ -29,23 +29,23 @@
 enum {
     PANEL = KERNEL_LANES,           /* lines of a panel */
     WIDTH = 40, WINDOW = 4 * WIDTH, /* bits of a column, of a window */
-    WINDOWS = 4,                    /* before the long accumulator serves */
-    RUN = 4096,                     /* terms whose columns are exact doubles, */
-    LISTED = 256,                   /* that are looked at before they are added */
-    ROWS = LANES / 2, VECTORS = 2,  /* of pairs, in registers */
-    STRETCH = 1024,                 /* of k: those of a block stay in the second cache */
-    FAR = -990,                     /* exponents, beside a line's largest, that pairs leave out */
+    WINDOWS = 4,                    /* windows that are tried before the long accumulator */
+    RUN = 4096,                     /* terms whose columns are exact doubles */
+    LISTED = 256,                   /* terms that are tested before they are added */
+    ROWS = LANES / 2, VECTORS = 2,  /* rows and vectors of pairs in registers */
+    STRETCH = 1024,                 /* elements along k; a block's stay in L2 */
+    FAR = -990, /* lowest exponent, relative to a line's largest, that pairs include */
     NOTHING = -(1 << 24),           /* the exponent of zero */
-    LEFT_OUT = -(1 << 25)           /* the lowest exponent of a line of which they leave out some */
+    LEFT_OUT = -(1 << 25)           /* `low` of a line from which they exclude elements */
 };
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0; then the lowest and the highest
- * exponent of each line.  Every limb is a part of the elements.  Where pairs are summed the one
- * limb has v = m 2^(e - high) in their place, and a bound of the root of each line's squares. */
+/* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0, followed by the lowest and the
+ * highest exponent of each line.  Several limbs are parts of one element.  Where pairs are summed,
+ * the only limb has v = m 2^(e - high) instead, and a bound of each line's Euclidean norm. */
 struct limb {
-    double *v;          /* [PANEL / LANES][k][LANES]; NULL: there are m and e */
+    double *v;          /* [PANEL / LANES][k][LANES]; NULL: m and e are used */
     double *m;          /* [k][PANEL] */
     int32_t *e;         /* [k][PANEL] */
     int32_t *low, *high; /* [PANEL] */
@@ -57,7 +57,8 @@ static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, in
 {
     const struct packed *o = &c->op[side];
     char *at = o->data + panel * o->panel_bytes + q * o->limb_bytes;
-    int32_t *low = (int32_t *)(void *)(at + o->limb_bytes - 16 * PANEL); /* of any part of k */
+    /* at the end of the limb, whatever part of k is packed */
+    int32_t *low = (int32_t *)(void *)(at + o->limb_bytes - 16 * PANEL);
 
     return (struct limb){ .v = pairs ? (double *)(void *)at : NULL,
                           .m = (double *)(void *)at,
@@ -68,7 +69,7 @@ static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, in
                           .k = c->k };
 }
 
-/* Element p of the line, from which on there are other lines' until LANES. */
+/* Address of element p of a line; those of the next lines follow, up to LANES. */
 FLAT const double *scaled_at(const struct limb *l, int line, int64_t p)
 {
     return l->v + line / LANES * LANES * l->k + p * LANES + line % LANES;
@@ -76,7 +77,7 @@ FLAT const double *scaled_at(const struct limb *l, int line, int64_t p)
 
 static const int64_t fraction_bits = ((int64_t)1 << 52) - 1, one_bits = (int64_t)1023 << 52;
 
-/* The parts of element p of one line, and of as many as a vector has. */
+/* Exponent and fraction of element p: of one line, and of a vector of lines. */
 FLAT int32_t exponent_at(const struct limb *l, int line, int64_t p)
 {
     int64_t bits;
@@ -151,7 +152,7 @@ FLAT void put(const struct limb *l, int64_t p, int line, double x)
     l->e[at] = e;
 }
 
-/* (-1)^sign chunk 2^exp, below the range of binary64, too. */
+/* Stores (-1)^sign chunk 2^exp, which may be below the range of FP64. */
 static void put_wide(const struct limb *l, int64_t p, int line, uint64_t chunk, int exp, int sign)
 {
     put(l, p, line, sign ? -(double)chunk : (double)chunk);
@@ -162,7 +163,7 @@ static void put_wide(const struct limb *l, int64_t p, int line, uint64_t chunk, 
     }
 }
 
-/* Any format, as one to three limbs of at most 53 bits. */
+/* Stores an element of any format as one to three limbs of at most 53 bits. */
 static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber_format f,
                     const char *at)
 {
@@ -183,10 +184,10 @@ static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber
         put_wide(&l[0], p, line, x[0].hi, x[0].exp + 64, x[0].sign);
 }
 
-/* ---- where pairs are summed ---- */
+/* ---- packing for pairs ----------------------------------------------------------------------- */
 
-/* Pixels of a plane of an image, or of none, LANES apart: rows by columns of them, `down` and
- * `across` pixels from one to the next; those outside are zero. */
+/* Pixels that a line sees in a plane of an image (NULL: padding): `rows` by `columns`, `down` and
+ * `across` pixels apart; those outside of the image are zero. */
 struct pixels_seen {
     const char *plane;
     int64_t y, down, rows, x, across, columns;
@@ -208,8 +209,8 @@ FLAT double *copy_pixels(const struct kernel_call *c, const struct patch *w, lim
     return to;
 }
 
-/* A line that is a window, or what one of its elements sees: without a division an element.
- * size: 8 or 4 of binary64 or binary32, else 0. */
+/* Copies a line that is a window, or all that one of its elements sees, without a division for each
+ * element. size: 8 or 4 for FP64 or FP32, else 0. */
 FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t line,
                       limber_format f, int size, double *to)
 {
@@ -217,7 +218,7 @@ FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t
     const int64_t taps = w->transposed ? w->oh * w->ow : w->r * w->s, outer = c->k / taps;
     const int64_t high = w->transposed ? w->r : w->oh, wide = w->transposed ? w->s : w->ow;
     const int64_t of = line / wide, a = of % high, b = line % wide;
-    const int64_t group = of / high; /* channel; or image */
+    const int64_t group = of / high; /* channel (transposed) or image */
     struct pixels_seen s = { .y = a * w->stride[0] - w->pad[0],
                              .down = w->dilate[0],
                              .rows = w->r,
@@ -281,7 +282,7 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
     for (int64_t l = 0; l < live; l++) {
         const char *at = strided ? limber_view_at(v, first + l, 0, f.size) : NULL;
 
-        if (wide) /* sizes are constants, for the sake of the loops */
+        if (wide) /* constant sizes, so that the loops are specialised */
             for (int64_t p = 0; p < c->k; p++)
                 to[p * LANES + l] = double_at(at + p * step, 8);
         else if (plain)
@@ -301,7 +302,7 @@ static int32_t exponent_of(double most)
     return most > 0 ? ilogb(most) : NOTHING / 2;
 }
 
-/* The largest exponents of LANES packed lines. */
+/* Finds the largest exponent of each of LANES packed lines. */
 static void find_high(const double *v, int64_t k, int32_t *high)
 {
     const int64_t infinite = (int64_t)0x7ff << 52;
@@ -321,7 +322,8 @@ static void find_high(const double *v, int64_t k, int32_t *high)
     }
 }
 
-/* The largest exponents of a panel's lines along all of k, of which a part is packed at a time. */
+/* Finds the largest exponents of a panel's lines over all of k, of which only a part is packed at a
+ * time. */
 static void survey(const struct kernel_call *c, int side, int64_t panel, int32_t *high)
 {
     const struct packed *o = &c->op[side];
@@ -346,9 +348,9 @@ static void survey(const struct kernel_call *c, int side, int64_t panel, int32_t
         high[l] = exponent_of(most[l]);
 }
 
-/* Divides lines by the power of two of their largest exponent.  Elements that are that far below
- * are left out, numbers that are not finite are zero.  Where all are small they are enlarged first,
- * so that subnormal ones have an exponent. */
+/* Divides lines by the power of two of their largest exponent.  Elements too far below it are
+ * excluded; NaN and infinities become zero.  If all elements are small they are scaled up first, so
+ * that subnormal ones have an exponent. */
 static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high, double *norm)
 {
     enum { SMALL = -32, ENLARGE = 200 };
@@ -378,7 +380,8 @@ static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high,
         memcpy(v + p * LANES, &bits, sizeof bits);
         squares += (vd)bits * (vd)bits;
     }
-    squares *= 1 + (double)(k + 8) * 0x1p-51; /* which their rounding took at most, and norms' */
+    /* bound of the rounding errors of this sum and of the norms */
+    squares *= 1 + (double)(k + 8) * 0x1p-51;
     for (int l = 0; l < LANES; l++) {
         norm[l] = squares[l] > 1 ? sqrt(squares[l]) : 1;
         low[l] = -NOTHING;
@@ -406,7 +409,7 @@ static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
     }
 }
 
-/* ---- elsewhere ---- */
+/* ---- packing for windows --------------------------------------------------------------------- */
 
 static void pack(const struct kernel_call *c, int side, int64_t panel)
 {
@@ -439,22 +442,22 @@ void EXACT(pack)(struct kernel_call *c, int64_t task)
     for (int64_t panel = from; panel < from + panels && panel < c->op[side].panels; panel++)
         if (pairs)
             pack_scaled(c, side, panel);
-        else if (!c->adds && !c->more) /* parts of k are not packed, but summed where they lie */
+        else if (!c->adds && !c->more) /* with several parts of k, operands are read in place */
             pack(c, side, panel);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Elements (i, j .. j+LANES-1): where the limbs of their lines are, what is known of each, and the
- * columns, of which the last counts 2^(top + 2 - WINDOW windows). */
+/* LANES elements of C, (i, j) to (i, j + LANES - 1): limbs of their lines, state of each, and
+ * columns of the sum; the last has weight 2^(top + 2 - WINDOW windows). */
 struct strip {
     const struct kernel_call *c;
     struct limb a[3], b[3];
-    int line, first;            /* of A's panel; of B's */
+    int line, first;            /* line in A's panel; first line in B's */
     vi top, low;                /* exponents of the largest and the smallest product */
-    int left;                   /* bits of lanes that are not decided */
-    int windows;                /* that are summed, or being summed */
-    int64_t column[4 * WINDOWS + 1][LANES];     /* the first takes what the others carry */
+    int left;                   /* bit mask of lanes that are not decided */
+    int windows;                /* number of windows summed, the current one included */
+    int64_t column[4 * WINDOWS + 1][LANES];     /* the first takes the others' carries */
 };
 
 FLAT vi exponents(const struct limb *a, const struct limb *b, const struct strip *s, int64_t p)
@@ -514,15 +517,15 @@ FLAT void cut(vd x, int from, vd column[4])
     }
 }
 
-enum { BELOW = -WINDOW - 3, ABOVE = 107 }; /* exponents whose products do not reach the window */
+enum { BELOW = -WINDOW - 3, ABOVE = 107 }; /* exponents below and above the window */
 
-/* Lanes whose products reach it. */
+/* Mask of lanes whose products reach the window. */
 FLAT vi reach(vi e, bool first)
 {
     return first ? e > BELOW : (e > BELOW) & (e < ABOVE);
 }
 
-/* One product a lane, cut into the columns. */
+/* Adds one product a lane, cut into the columns. */
 FLAT void add_term(const struct limb *a, const struct limb *b, const struct strip *s, vi shift,
                    int64_t p, bool first, vd column[4])
 {
@@ -541,9 +544,9 @@ FLAT void add_term(const struct limb *a, const struct limb *b, const struct stri
     cut(low, first ? 1 : 0, column);
 }
 
-/* What of all products lies in the window; lanes that are decided are left out.  Nothing is above
- * the first window.  Most terms of wide data reach no lane's: those that do are listed, since
- * whether one does cannot be predicted. */
+/* Adds all parts of products that lie in the window, except in decided lanes.  Nothing lies above
+ * the first window.  In wide data most terms reach no lane's window; those that do are collected
+ * first, since that branch is unpredictable. */
 FLAT void sum_window(struct strip *s, bool first)
 {
     const struct kernel_config *f = s->c->config;
@@ -583,23 +586,23 @@ FLAT void sum_window(struct strip *s, bool first)
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 struct pair {
-    vd high, low, off; /* off: no less than what it may differ from the sum by */
+    vd high, low, off; /* off: error bound */
 };
 
-/* Pairs of a strip of LANES columns, which begin far from zero. */
+/* Pairs of a strip of LANES columns.  Their sums start far from zero. */
 struct far_pairs {
-    vd high[KERNEL_EXACT_BLOCK], low[KERNEL_EXACT_BLOCK]; /* of a block's rows */
-    vd size[KERNEL_EXACT_BLOCK]; /* no less than the sum of the products' magnitudes */
+    vd high[KERNEL_EXACT_BLOCK], low[KERNEL_EXACT_BLOCK]; /* [row of the block] */
+    vd size[KERNEL_EXACT_BLOCK]; /* upper bounds of the sums of magnitudes */
 };
 
-/* A bound of the sum of a row's products' magnitudes (Cauchy and Schwarz). */
+/* Upper bound of the sum of magnitudes of a row's products (Cauchy and Schwarz). */
 FLAT vd size_bound(const struct limb *a, int line, const struct limb *b, int first)
 {
     return LOAD(vd, &b->norm[first]) * a->norm[line];
 }
 
-/* Products of elements far below their lines' largest may be below the normal numbers, where CPUs
- * take several times as long.  They become zero, less than the bounds have room for. */
+/* Sets flush-to-zero, since subnormal products take CPUs several times as long.  They occur far
+ * below a line's largest element; the bounds include what flushing loses. */
 FLAT unsigned flush_subnormals(void)
 {
 #if defined(__AVX2__)
@@ -624,9 +627,9 @@ FLAT void restore_mode(unsigned mode)
 /* Functions that sum in that mode are not inlined, lest compilers move what they do out of it. */
 #define APART __attribute__((noinline))
 
-/* Adds `count` products to the pairs of ROWS rows, from r on, and VECTORS strips.  (Of structures
- * GCC would keep none in registers.)  CPUs with adders of their own begin a step a cycle, so each
- * instruction counts. */
+/* Adds `count` products to the pairs of ROWS rows, from r on, and VECTORS strips.  Plain arrays,
+ * since GCC keeps no structures in registers.  Each instruction counts on CPUs with separate
+ * adders, which start a step each cycle. */
 FLAT void add_products(const double *a, const double *b, int64_t strip, int64_t count,
                        struct far_pairs *x, int64_t r)
 {
@@ -650,7 +653,7 @@ FLAT void add_products(const double *a, const double *b, int64_t strip, int64_t 
     }
 }
 
-/* The same with the products' magnitudes. */
+/* Adds the magnitudes of `count` products. */
 FLAT void add_sizes(const double *a, const double *b, int64_t strip, int64_t count,
                     struct far_pairs *x, int64_t r)
 {
@@ -669,8 +672,8 @@ FLAT void add_sizes(const double *a, const double *b, int64_t strip, int64_t cou
         memcpy(&x[v].size[r], size[v], sizeof size[v]);
 }
 
-/* Adds products, or their sizes, of rows from `first` on, rows i .. i+rows-1 of A, and whole
- * strips, a stretch of k at a time. */
+/* Adds products, or their magnitudes, of rows i to i + rows - 1 of A and whole strips, one stretch
+ * of k after another.  They go to x's rows from `first` on. */
 FLAT void add_all(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j, int64_t strips,
                   struct far_pairs *x, int64_t first, bool sizes)
 {
@@ -692,13 +695,13 @@ FLAT void add_all(const struct kernel_call *c, int64_t i, int64_t rows, int64_t 
         }
 }
 
-/* Rows i .. i+rows-1, those from `first` on of a block, by `strips` vectors of columns; sized: with
- * sizes that are summed, in the place of bounds. */
+/* Sums pairs of rows i to i + rows - 1, from row `first` of the block on, by `strips` vectors of
+ * columns. sized: error bounds come from sums of magnitudes, not from norms. */
 APART static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
                             int64_t strips, struct far_pairs *x, int64_t first, bool sized)
 {
-    strips += strips % VECTORS; /* panels have whole ones, */
-    rows = (rows + ROWS - 1) / ROWS * ROWS; /* and rows */
+    strips += strips % VECTORS; /* panels have whole groups of vectors */
+    rows = (rows + ROWS - 1) / ROWS * ROWS; /* panels have whole groups of rows */
     for (int64_t s = 0; s < strips && sized; s++)
         for (int64_t r = 0; r < rows; r++)
             x[s].size[first + r] = all_of(0);
@@ -719,7 +722,7 @@ APART static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows
     add_all(c, i, rows, j, strips, x, first, false);
 }
 
-/* In the mode that it needs. */
+/* Sums pairs in flush-to-zero mode. */
 static void sum_flushed(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
                         int64_t strips, struct far_pairs *x, int64_t first, bool sized)
 {
@@ -747,8 +750,8 @@ FLAT vl infinity_of(vd x)
     return ((vl)x & INT64_MIN) | (int64_t)0x7ff << 52;
 }
 
-/* A pair that counts 2^e, times alpha plus beta C.  Where the line's exponents are far from 0 the
- * pair is left uncertain. */
+/* Computes alpha times the pair plus beta C; the pair has weight 2^e.  Undecided if e is far from
+ * 0. */
 static void take_scalars(const struct strip *s, int64_t i, int64_t j, int left, vd *high, vd *low,
                          vd *off, vl *e)
 {
@@ -769,13 +772,13 @@ static void take_scalars(const struct strip *s, int64_t i, int64_t j, int left, 
     *e = (vl){ 0 };
 }
 
-/* Columns from j on lie beside each other. */
+/* True if columns from j on are contiguous. */
 static bool is_dense(const struct output_view *c, int64_t j)
 {
     return c->col == 1 && !c->rows && !c->cols && !c->wide && j + LANES <= c->inner;
 }
 
-/* Stores the lanes of row r of the strip that the pair decides; returns them. */
+/* Stores the lanes of row r that the pair decides; returns their mask. */
 static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i, int64_t j,
                        int left)
 {
@@ -793,14 +796,14 @@ static int store_pairs(const struct strip *s, const struct pair *x, int r, int64
         take_scalars(s, i, j, left, &first, &second, &off, &e);
     high = two_sum(first, second, &rest);
     off += size_of(rest) * 0x1p-51;
-    if (single) /* rounded again: all that the double may be off by */
+    if (single) /* a second rounding, of the double to FP32, adds its error */
         off += size_of(high) * 0x1p-51;
     up = high + (rest + off);
     down = high + (rest - off);
     field = ((vl)up >> 52 & 0x7ff) + e;
-    sure = (vl)(up != 0) & ((vl)up >> 52 == (vl)down >> 52); /* of one sign and binade */
-    sure &= (vl)(up - up == 0); /* what C holds may be no number */
-    /* below the normal numbers results would be rounded again */
+    sure = (vl)(up != 0) & ((vl)up >> 52 == (vl)down >> 52); /* same sign and exponent */
+    sure &= (vl)(up - up == 0); /* C may hold NaN or infinities */
+    /* below the normal numbers a result would be rounded twice */
     large = sure & (field > (single ? 1023 + 128 : 2047));
     sure &= single ? (field > 1023 - 124) & (field < 1023 + 126) : (field > 1) & (field < 2046);
     up = (vd)((((vl)up + (e << 52)) & sure) | (infinity_of(up) & large));
@@ -833,14 +836,14 @@ static int store_pairs(const struct strip *s, const struct pair *x, int r, int64
     return done;
 }
 
-/* Its panels lack some of a lane's elements. */
+/* True if the packed lines exclude elements of this lane. */
 static bool leaves_out(const struct strip *s, int line, int lane)
 {
     return s->a[0].low[line] == LEFT_OUT || s->b[0].low[s->first + lane] == LEFT_OUT;
 }
 
-/* Stores those of the lanes all of whose products are zero, as they are where operands are
- * triangular or sparse; returns them.  No pair is sure of a zero. */
+/* Stores lanes whose products are all zero, as in triangular or sparse operands; returns their
+ * mask.  Pairs never decide a zero. */
 static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i, int64_t j,
                        int left)
 {
@@ -871,8 +874,8 @@ static bool stores_fast(const struct kernel_config *f)
     return f->plain && limber_format_is_binary(f->c);
 }
 
-/* The first window as a double-double, where that decides a binary64 or binary32; what is left out
- * is below `uncertain`. */
+/* Rounds the first window as a double-double, if that decides an FP64 or FP32 result.  What is not
+ * summed is below `uncertain`. */
 static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, double uncertain)
 {
     const struct kernel_call *c = s->c;
@@ -881,7 +884,7 @@ static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, do
     int e = s->top[lane] + 2, bits;
 
     if (s->column[0][lane] >= 1 << 12 || s->column[0][lane] < -(1 << 12))
-        return false;           /* else the first two are one double */
+        return false;           /* else the first two columns are one double */
     for (int at = 0; at < 4; at++)
         x[at] = (double)s->column[at + 1][lane];
     x[0] += (double)s->column[0][lane] * 0x1p40;
@@ -916,7 +919,7 @@ static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, do
     return true;
 }
 
-/* The columns as words of a two's complement integer. */
+/* Converts the columns to words of a two's complement integer; returns how many. */
 static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
 {
     int words = (WIDTH * (columns - 1) + 63) / 64 + 2;
@@ -932,14 +935,15 @@ static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
     return words;
 }
 
-/* Decides a lane from the windows so far; lost counts integers that do not fit. */
+/* Decides a lane from the windows so far. lost: number of integers that do not fit. */
 static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms, int64_t *lost)
 {
     const struct kernel_call *c = s->c;
     const struct kernel_config *f = c->config;
     bool zero = s->top[lane] < NOTHING;
     int exp = zero ? 0 : s->top[lane] + 2 - WINDOW * s->windows, n;
-    bool all = zero || exp <= s->low[lane] - 104;       /* products of two times 52 bits */
+    /* a product of two elements has two times 52 fraction bits */
+    bool all = zero || exp <= s->low[lane] - 104;
     struct limber_scalars sc = { f->has_alpha ? c->alpha : NULL, f->has_beta ? c->beta : NULL,
                                  f->scalars };
     uint64_t w[(WINDOW * WINDOWS + 63) / 64 + 3];
@@ -964,8 +968,8 @@ FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)
     return o->special && o->special[o->line0 + line];
 }
 
-/* Stores what NaN and infinities decide of row i, columns j .. j+LANES-1 of which `live` exist;
- * returns the others. */
+/* Stores the elements of row i, columns j to j + LANES - 1, that NaN or infinities decide; `live`
+ * columns exist.  Returns the mask of the others. */
 static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int live,
                          int64_t *lost)
 {
@@ -979,7 +983,7 @@ static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int 
     return left;
 }
 
-/* The lanes of row i that are left. */
+/* Sums the undecided lanes of row i. */
 static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 {
     const struct kernel_call *c = s->c;
@@ -997,7 +1001,7 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     measure(s);
     memset(s->column, 0, sizeof s->column);
     for (s->windows = 1; s->left && s->windows <= WINDOWS; s->windows++) {
-        if (s->windows == 1)    /* a constant, for the sake of the loop */
+        if (s->windows == 1)    /* a constant, so that the loop is specialised */
             sum_window(s, true);
         else
             sum_window(s, false);
@@ -1011,9 +1015,10 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     return lost;
 }
 
-/* Rows i .. i+rows-1, as pairs where they decide; `far`: the strip's, from `first` on, NULL: none
- * are summed.  bounds: they may have bounds in the place of sizes.  Where these decide less than
- * half of the rows, and sizes more, the block goes on with sizes. */
+/* Stores rows i to i + rows - 1: from pairs where these decide, else from windows. far: the strip's
+ * pairs, from row `first` on, or NULL. bounds: their error bounds come from norms.  If that decides
+ * less than half of the rows, and sums of magnitudes decide more, the rest of the block uses
+ * these. */
 static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live,
                         struct far_pairs *far, int64_t first, bool bounds, bool *sized)
 {
@@ -1027,7 +1032,7 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
     for (int turn = 0; far && turn < 2; turn++) {
         int before = open;
 
-        if (turn == 1) /* of the whole group of strips: others find it */
+        if (turn == 1) /* computed for the whole group of strips, which the next ones reuse */
             sum_flushed(s->c, i, rows, j - odd * LANES, VECTORS, far - odd, first, true);
         take_pairs(s->c, rows, far, first, sum);
         open = 0;
@@ -1050,7 +1055,7 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
     return lost;
 }
 
-/* Rows i .. i+rows-1 of a block, i the first of a panel; columns j0 .. end-1. */
+/* Computes rows i to i + rows - 1 of a block, i the first of a panel, and columns j0 to end - 1. */
 static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t rows, int64_t j0,
                         int64_t end, struct far_pairs *far, bool *sized)
 {
@@ -1077,7 +1082,7 @@ static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t ro
 
 /* ---- parts of k ------------------------------------------------------------------------------ */
 
-/* Adds a part's pair to the sum of earlier ones; what that rounds counts as error, too. */
+/* Adds a part's pair to the sum of earlier parts; rounding adds to the error. */
 static void add_pair(struct pair *sum, const struct pair *x)
 {
     vd rest, high = two_sum(sum->high, x->high, &rest), low;
@@ -1089,8 +1094,8 @@ static void add_pair(struct pair *sum, const struct pair *x)
     sum->low = low;
 }
 
-/* Row i of a block, of which the pair is known; what it does not decide is summed where the
- * operands lie. */
+/* Stores row i of a block from its pairs.  Undecided elements are summed from the unpacked
+ * operands. */
 static int64_t store_sum(const struct strip *s, const struct pair *sum, int64_t i, int64_t j,
                          int live)
 {
@@ -1105,8 +1110,8 @@ static int64_t store_sum(const struct strip *s, const struct pair *sum, int64_t 
     return lost;
 }
 
-/* A block of which one part of k is packed, and scratch keeps the pairs that earlier ones left:
- * behind those of this part. */
+/* Computes a block from one packed part of k.  The pairs of earlier parts follow those of this part
+ * in the scratch memory. */
 static int64_t run_part(struct kernel_call *c, bool pairs, int64_t i0, int64_t rows, int64_t j0,
                         int64_t end, struct far_pairs *far)
 {
@@ -1139,13 +1144,14 @@ static int64_t run_part(struct kernel_call *c, bool pairs, int64_t i0, int64_t r
             }
             if (c->more)
                 continue;
-            sum.off *= 1 + 0x1p-10; /* the rounding of up to 2^40 additions to it */
+            sum.off *= 1 + 0x1p-10; /* the rounding errors of up to 2^40 additions */
             lost += store_sum(&s, pairs ? &sum : NULL, i0 + r, j, live);
         }
     return lost;
 }
 
-/* Scratch: pairs.  The first panel's show whether those of the others would be in vain. */
+/* Computes a block of C. Scratch holds pairs.  The first panel shows whether bounds from norms
+ * decide enough. */
 void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
 {
     int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb, lost;

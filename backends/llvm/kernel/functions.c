@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementary functions of ir/num/functions.h for arrays, compiled once for each instruction set;
- * and functions of formats with few values, which are looked up. */
+ * Elementary functions of ir/num/functions.h for arrays, compiled once for each instruction set.
+ * Functions of formats with few values are looked up in tables. */
 #include "backends/llvm/kernel/kernel.h"
 #include "backends/llvm/kernel/quick.h"
 #include "ir/num/functions.h"
@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-enum { BLOCK = 64 };    /* angles that are looked at before they are computed */
+enum { BLOCK = 64 };    /* angles that are tested before they are computed */
 
 #ifndef RUN
 #define RUN limber_functions_run
@@ -22,7 +22,8 @@ enum { BLOCK = 64 };    /* angles that are looked at before they are computed */
 #define NARROW limber_functions_narrow
 #endif
 
-/* The same bits come from both loops: fn_NAME of one element does not depend on the others. */
+/* Vectorises blocks without far angles.  Both loops give the same bits, since fn_NAME of one
+ * element does not depend on others. */
 #define ANGLES(name) \
     static void name##s(const struct fn_args *args, double *x, int64_t n) \
     { \
@@ -45,8 +46,7 @@ ANGLES(sin)
 ANGLES(cos)
 ANGLES(tan)
 
-/* Results that are rounded to nearest have a loop of their own, without what rounding to odd
- * needs. */
+/* A separate loop rounds to nearest, without the code that rounding to odd needs. */
 #define PLAIN(NAME, name) \
     case LIMBER_FUNCTION_##NAME: \
         if (a.odd) \
@@ -66,7 +66,8 @@ static int in_doubt(const double y[QUICK_BLOCK])
     return doubt;
 }
 
-/* A block in doubt, and what is left of the array, is computed as other results are. */
+/* Uses the fast approximation for blocks without doubtful roundings; other blocks and the rest of
+ * the array are computed as other results are. */
 #define QUICK(NAME, name) \
     static int64_t quick_##name##s(const struct fn_args *args, double *x, int64_t n) \
     { \
@@ -90,7 +91,7 @@ QUICK_FUNCTIONS(QUICK)
 #define QUICK_CASE(NAME, name) \
     case LIMBER_FUNCTION_##NAME: return quick_##name##s(args, x, n);
 
-/* How many elements are done. */
+/* Returns the number of elements done. */
 static int64_t run_quick(int function, const struct fn_args *args, double *x, int64_t n)
 {
     switch (function) {
@@ -132,7 +133,7 @@ void RUN(int function, const struct fn_args *args, double *x, int64_t n, int sin
     for (int64_t i = 0; i < n; i++) \
         ((type *)dst)[i] = (type)small_code(&s, x[i])
 
-/* Every integer of at most 32 bits is a double; others are rounded to nearest even. */
+/* Integers of at most 32 bits are exact as doubles; longer ones are rounded to nearest even. */
 #define WIDEN_INTEGERS(type) \
     for (int64_t i = 0; i < n; i++) \
         x[i] = (double)((const type *)src)[i]
@@ -148,7 +149,7 @@ static void widen_integers(limber_format f, const void *src, double *x, int64_t 
     }
 }
 
-/* To nearest even, within the format; NaN gives 0. */
+/* Rounds to nearest even and saturates; NaN gives 0. */
 #define NARROW_INTEGERS(type, low, high) \
     for (int64_t i = 0; i < n; i++) { \
         double v = x[i] != x[i] ? 0 : x[i]; \
@@ -216,7 +217,8 @@ void NARROW(limber_format f, const double *x, void *dst, int64_t n)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Eight or four at a time; loads of 32 bits reach two bytes behind a table of 16 bits. */
+/* Looks up SOME elements at a time. 32-bit gathers read two bytes beyond a table of 16-bit
+ * values. */
 #ifdef __AVX512F__
 #define SOME 16
 static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
@@ -226,7 +228,8 @@ static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
     _mm256_storeu_si256((void *)dst, _mm512_cvtepi32_epi16(_mm512_i32gather_epi32(at, table, 2)));
 }
 
-/* Bytes of bytes: of sixteen parts of the table, that of the upper half of each code. */
+/* Looks up bytes: shuffles select by the lower half of the code in each of sixteen parts of the
+ * table; masks choose the part by the upper half. */
 static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
 {
     const __m512i four = _mm512_set1_epi8(15);
@@ -248,7 +251,7 @@ static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, 
     return i;
 }
 
-/* The same where one instruction finds 64 bytes in 128. */
+/* Looks up bytes with VBMI, whose permutation selects from 128 bytes. */
 __attribute__((target("avx512vbmi"))) void LOOK_UP_BYTES(const struct lookup *t, const void *src,
                                                          void *dst, int64_t n)
 {
@@ -269,7 +272,8 @@ __attribute__((target("avx512vbmi"))) void LOOK_UP_BYTES(const struct lookup *t,
 }
 #elif defined(__aarch64__)
 #define SOME 8
-/* Sixteen bytes at a time: an instruction finds them in 64, and leaves what is beyond. */
+/* Looks up sixteen bytes at a time: TBL selects from 64 bytes, TBX leaves other lanes as they
+ * are. */
 static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
 {
     const uint8x16_t part = vdupq_n_u8(64);

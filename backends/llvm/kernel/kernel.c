@@ -12,8 +12,7 @@
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 
-/* FIXED: a field of the configuration that code is made for in both ways.  CFG(call): all others.
- */
+/* FIXED: a field that is a constant in both ways of compiling.  CFG(call): any other field. */
 #if defined(KERNEL_PREBUILT)
 #define FIXED(field) FIXED_##field
 #define CFG(call) (*(call)->config)
@@ -24,17 +23,18 @@ extern const struct kernel_config limber_kernel_constants;
 #define CFG(call) (*((void)(call), &CONSTANT))
 #endif
 
-/* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b.  Integers start
- * from a row of nr biases; on a matrix unit from zero where the row is NULL.  Meanwhile a line of
- * cache is fetched for each group, from next on, `step` bytes apart. */
+/* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b.  Integer sums
+ * start from a row of nr biases; AMX and SME start from zero if that is NULL. Meanwhile a cache
+ * line is prefetched for each group, from `next` on, `step` bytes apart. */
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first, const int32_t *bias, const char *next, int64_t step);
-/* Before and after calls of the register tile on a matrix unit. */
+/* Called before and after the micro-kernel on a matrix unit. */
 void limber_micro_open(void);
 void limber_micro_close(void);
 
 #if !defined(KERNEL_PREBUILT)
-/* The code generator calls these for long copies and clears.  The object must need nothing else. */
+/* The code generator calls these for long copies and clears; the object must not need other
+ * symbols. */
 __attribute__((used)) void *memset(void *to, int c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -50,7 +50,7 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
 }
 #endif
 
-/* How operands become limbs, and with it how accumulators become results. */
+/* The kind of limbs, which also decides how accumulators become results. */
 #define LIMB_KIND KERNEL_LIMB_KIND
 #define IS_UNIT (LIMB_KIND == LIMB_KIND_unit || LIMB_KIND == LIMB_KIND_half)
 #define RECONSTRUCT \
@@ -91,7 +91,7 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
 }
 #endif
 
-/* Packs some lines, or a part of them along k: first those of A, then those of B. */
+/* Packs a range of lines and of k: tasks of A first, then those of B. */
 void limber_pack(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
@@ -113,7 +113,7 @@ void limber_pack(struct kernel_call *c, int64_t task)
         pack_lines(c, 0, &CFG(c).side[0], &x);
 }
 
-/* One block of C. */
+/* Computes one block of C. */
 void limber_block(struct kernel_call *c, int64_t task, char *scratch)
 {
     struct block b;

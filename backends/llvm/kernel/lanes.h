@@ -86,7 +86,7 @@ FLAT vl larger(vl a, vl b)
     return (a & more) | (b & ~more);
 }
 
-/* All lanes of a comparison; element by element GCC would go through memory. */
+/* True if all lanes of a comparison hold.  With intrinsics, since GCC would go through memory. */
 FLAT int all(vl mask)
 {
 #if defined(__AVX512F__)
@@ -118,7 +118,7 @@ FLAT vd size_of(vd x)
     return (vd)((vl)x & INT64_MAX);
 }
 
-/* A binary64 or binary32, of so many bytes. */
+/* Loads an FP64 or FP32 number; `size` is in bytes. */
 FLAT double double_at(const void *at, int size)
 {
     float narrow;
@@ -132,9 +132,9 @@ FLAT double double_at(const void *at, int size)
     return (double)narrow;
 }
 
-/* A sum that never comes near zero: to `far`, 3 2^(E-1), products a b are added whose magnitudes
- * sum to at most 2^(E-1).  All sums are multiples of 2^(E-52) then, so their differences are exact,
- * and what a sum left out of a product is one more FMA: `rest` gets it. */
+/* Adds products to a sum that stays far from zero.  It starts at 3 2^(E-1), and the magnitudes of
+ * its products sum to at most 2^(E-1).  So all sums are multiples of 2^(E-52), and their
+ * differences are exact; one more FMA adds what the sum lost of a product to `rest`. */
 FLAT void add_far(vd *far, vd *rest, vd a, vd b)
 {
     vd sum = fma_of(a, b, *far);
@@ -143,7 +143,7 @@ FLAT void add_far(vd *far, vd *rest, vd a, vd b)
     *far = sum;
 }
 
-/* Where such a sum begins: for magnitudes of at most `most`, a normal number. */
+/* Start of a sum for add_far: magnitudes sum to at most `most`, a normal number. */
 FLAT vd far_of(vd most)
 {
     vl exponent = ((vl)most & (int64_t)0x7ff << 52) + ((int64_t)2 << 52);
@@ -160,7 +160,7 @@ FLAT vd two_sum(vd a, vd b, vd *rest)
     return sum;
 }
 
-/* high + low, off by less than *uncertain, times alpha, plus beta (NULL: none) times `old`. */
+/* Computes alpha (high + low) + beta `old`. beta may be NULL. *uncertain is the error bound. */
 FLAT void scale_pair(vd *high, vd *low, vd *uncertain, double alpha, const double *beta, vd old)
 {
     vd product = alpha * *high, other, rest;
@@ -178,8 +178,8 @@ FLAT void scale_pair(vd *high, vd *low, vd *uncertain, double alpha, const doubl
     *high = product;
 }
 
-/* Stores what is left where all products are zero: their sum is +0, alpha decides about its sign
- * and beta (NULL: none) about the rest.  False: beta c vanishes. */
+/* Stores a result whose products are all zero: alpha times +0, plus beta c (beta may be NULL).
+ * False if it cannot be decided here, as where beta c underflows. */
 FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
 {
     double old = beta ? double_at(to, size) : 0, r = alpha * 0.0;
@@ -188,7 +188,7 @@ FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
     if (beta) {
         double term = *beta * old;
 
-        /* one rounding only: binary32's is left to others */
+        /* only one rounding is allowed, so FP32 is left to others */
         if (size == 4 || (term == 0 && *beta != 0 && old != 0) || term - term != 0)
             return false;
         r += term;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of packed limbs, and the totals that they leave in a block. */
+ * Multiplies packed limbs, and adds the chains to a block's totals. */
 #ifndef LIMBER_KERNEL_MULTIPLY_H
 #define LIMBER_KERNEL_MULTIPLY_H
 
 /* ---- products -------------------------------------------------------------------------------- */
 
 struct block {
-    int64_t i0, j0, rows, cols;     /* of C's part */
+    int64_t i0, j0, rows, cols;     /* relative to C's part */
     int64_t panel_a, panels_a, panel_b, panels_b;
-    /* planes: where a panel of B is gathered, and the sums of a limb's columns, or their norms */
+    /* planes: memory for a gathered panel of B, and sums or norms of its columns */
     char *room;
     int32_t *sums;
     double *norms;
@@ -16,7 +16,7 @@ struct block {
 
 static const int32_t no_bias[KERNEL_NR];
 
-/* Some tiles are not shown. */
+/* True if an operand hides some of its tiles. */
 FLAT int is_part(const struct kernel_call *c)
 {
     const struct tile_subset *a = c->op[0].view.tile_subset, *b = c->op[1].view.tile_subset;
@@ -29,7 +29,7 @@ FLAT int is_float(void)
     return RECONSTRUCT == RECONSTRUCT_sum;
 }
 
-/* Bytes of an accumulator of the register tile. */
+/* Bytes of an accumulator in the register tile. */
 FLAT int acc_bytes(void)
 {
     return FIXED(unit) == UNIT_f64 ? 8 : 4;
@@ -41,15 +41,16 @@ FLAT void clear_tile(char *c, int64_t ldc)
         __builtin_memset(c + i * ldc, 0, (unsigned)(FIXED(nr) * acc_bytes()));
 }
 
-/* Where the register tiles of a block go. */
+/* Destination of a block's register tiles. */
 struct tiles {
     char *at;
-    int64_t row;            /* bytes */
-    int64_t rows, cols;     /* that exist: tiles beyond them are stored in part */
+    int64_t row;            /* bytes from row to row */
+    int64_t rows, cols;     /* existing rows and columns; tiles beyond them are stored in part */
     int stores;
 };
 
-/* Row of a tile over the edge of C: set, not added to zero, since a chain may end with -0. */
+/* Stores a row of a tile at the edge of C. Stored, not added to zero, since a chain may end with
+ * -0. */
 #define EDGE_ROW(vector, type)                                                                   \
     do {                                                                                         \
         const int64_t each = (int64_t)(sizeof(vector) / sizeof(type));                           \
@@ -81,7 +82,7 @@ FLAT void edge_row(char *to, const char *from, int64_t n, int first)
 
 #undef EDGE_ROW
 
-/* A tile over the edge of C. */
+/* Computes a tile at the edge of C. */
 SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles *t, int64_t i,
                int64_t j, int first, const int32_t *bias)
 {
@@ -94,9 +95,8 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
                  min64(FIXED(nr), t->cols - j), first);
 }
 
-/* What is fetched while register tiles are computed, a line of cache for each group of k: the
- * first tiles of a column fetch the next panel of B, the others the panels of A that the block
- * needs after these. */
+/* The prefetches during register tiles, one cache line for each group of k.  The first tiles of a
+ * column prefetch the next panel of B, the others the panels of A that the block needs next. */
 struct ahead {
     const char *from;
     int64_t step;
@@ -117,7 +117,7 @@ FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next
     return (struct ahead){ here, 0 };
 }
 
-/* Elements of k in [p0, end) as the register tile counts them: in groups, whole steps of it. */
+/* Number of groups of k in [p0, end), in whole steps of the micro-kernel. */
 FLAT int64_t groups_of(int64_t p0, int64_t end)
 {
     int64_t step = FIXED(matrix) ? 16 * FIXED(group) : FIXED(group);
@@ -125,7 +125,7 @@ FLAT int64_t groups_of(int64_t p0, int64_t end)
     return (end - p0 + step - 1) / step * (step / FIXED(group));
 }
 
-/* Block kb of k of a limb of a panel has nothing but zeros. */
+/* True if block kb of k of a limb of a panel is all zeros. */
 FLAT int is_zero(const struct kernel_call *c, int side, int64_t panel, int limb, int64_t kb)
 {
     const struct packed *o = &c->op[side];
@@ -133,7 +133,7 @@ FLAT int is_zero(const struct kernel_call *c, int side, int64_t panel, int limb,
     return !o->planes && !o->nonzero[(panel * CFG(c).side[side].limbs + limb) * o->blocks + kb];
 }
 
-/* What panels of planes that are gathered miss. */
+/* Computes the sums that gathered panels of planes lack. */
 FLAT void begin_limb(const struct kernel_call *c, const struct block *b, int lb)
 {
     const struct packed *o = &c->op[1];
@@ -142,7 +142,7 @@ FLAT void begin_limb(const struct kernel_call *c, const struct block *b, int lb)
         o->planes->sums(c, b->j0, b->panels_b * FIXED(nr), lb, b->sums);
 }
 
-/* Elements [p0, end) along k of column j of panels of B. */
+/* Column j of panels of B, elements [p0, end) along k; gathered if B is packed as planes. */
 FLAT const char *panel_of_b(const struct kernel_call *c, const struct block *b, int64_t j, int lb,
                             int64_t p0, int64_t end)
 {
@@ -165,8 +165,8 @@ FLAT const int32_t *sums_of_b(const struct kernel_call *c, const struct block *b
     return o->planes ? b->sums : o->sums + (lb * o->chunks + chunk) * o->sum_lines + b->j0;
 }
 
-/* Products of limbs la, lb over k in [p0, p0 + kc); then come those at next_p0 of limb next_la.
- * A panel of B stays in the first level of cache while the panels of A pass by. */
+/* Multiplies limbs la and lb over k in [p0, p0 + kc); those at next_p0 of limb next_la come next.
+ * A panel of B stays in L1 while the panels of A pass by. */
 FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, int lb, int64_t p0,
                    int next_la, int64_t next_p0, int first, const struct tiles *t)
 {
@@ -216,20 +216,20 @@ FLAT int total_bytes(void)
     return is_float() ? acc_bytes() : RECONSTRUCT == RECONSTRUCT_crt ? 1 + !!FIXED(wide) : 8;
 }
 
-/* Totals that fit 62 bits are kept as one. */
+/* Number of totals; one if weighted totals fit 62 bits. */
 FLAT int totals_of_block(const struct kernel_call *c)
 {
     return CFG(c).small ? 1 : CFG(c).accumulators;
 }
 
-/* Scratch: sums of register tiles (exact schemes), then the accumulators. */
+/* The accumulators in scratch; register tiles come before them (exact schemes). */
 FLAT const char *totals(const struct kernel_call *c, const char *scratch)
 {
     return scratch + (is_float() ? 0 : kernel_tile_bytes(&CFG(c), c->mb, acc_bytes()));
 }
 
-/* From row to row, and from accumulator to accumulator: residues, of which there are many, are
- * arrays of their own; others lie side by side in a row. */
+/* Bytes from row to row, and from accumulator to accumulator.  Each residue has an array of its
+ * own; other accumulators are interleaved row by row. */
 FLAT int64_t total_row(const struct kernel_call *c)
 {
     return (RECONSTRUCT == RECONSTRUCT_crt ? 1 : (int64_t)totals_of_block(c)) * CFG(c).nb *
@@ -246,7 +246,7 @@ FLAT int64_t total_at(const struct kernel_call *c, int64_t i, int acc, int64_t j
     return i * total_row(c) + acc * total_step(c) + j * total_bytes();
 }
 
-/* What packed offsets added to a chain is -ob sum a' - oa sum b' + oa ob length. */
+/* Correction for offsets of packed values in a chain: -ob sum a' - oa sum b' + oa ob length. */
 struct correction {
     int32_t oa, ob;
     const int32_t *sa, *sb;
@@ -268,14 +268,14 @@ FLAT struct correction correction_of(const struct kernel_call *c, const struct b
     return x;
 }
 
-/* Sums of register tiles of a block's columns [j0, j1): chains that go to the totals. */
+/* Register tiles of a block's columns [j0, j1), as chains to be added to the totals. */
 struct chains {
     const char *at;
-    int64_t row;            /* bytes */
+    int64_t row;            /* bytes from row to row */
     int64_t j0, j1;
 };
 
-/* Sixteen chains, of row i and from column j on. */
+/* Sixteen corrected chains, of row i from column j on. */
 FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const char *at,
                  int64_t i, int64_t j)
 {
@@ -290,7 +290,7 @@ FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const 
     return (v16i)(t + (uint32_t)x->both);
 }
 
-/* Adds an exact chain to its total. */
+/* Adds exact integer chains to their total. */
 FLAT void fold_total(const struct kernel_call *c, const struct block *b,
                      const struct correction *x, const struct chains *t, char *total,
                      const struct kernel_row *row, int fresh)
@@ -312,7 +312,7 @@ FLAT void fold_total(const struct kernel_call *c, const struct block *b,
         }
 }
 
-/* The same for chains in floats. */
+/* Adds chains of floats to their total. */
 FLAT void fold_floats(const struct kernel_call *c, const struct block *b, const char *tile,
                       char *total, const struct kernel_row *row, int fresh)
 {
@@ -331,9 +331,9 @@ FLAT void fold_floats(const struct kernel_call *c, const struct block *b, const 
         }
 }
 
-/* t inverse mod p of a 32-bit chain, in [-p/2, p/2]: its halves times inverse and 2^16 inverse,
- * symmetric, stay below 2^23 and are exact in binary32; a quotient off by less than 2^-9 leaves
- * |r| < p/2 + 1/2. */
+/* Computes t inverse mod p of a 32-bit chain, in [-p/2, p/2].  Its halves times inverse and 2^16
+ * inverse, symmetric, stay below 2^23 and are exact in FP32.  The quotient is off by less than
+ * 2^-9, so |r| < p/2 + 1/2. */
 FLAT v16i residue_of(const struct kernel_call *c, v16i t, int l)
 {
     float m = (float)CFG(c).crt.modulus[l];
@@ -343,8 +343,8 @@ FLAT v16i residue_of(const struct kernel_call *c, v16i t, int l)
     return TO(v16i, FMA(ROUND_PRODUCT(u, all_f(CFG(c).inverse[l])), all_f(-m), u));
 }
 
-/* t mod p, not quite symmetric: t is rounded to binary32, and its quotient, below 2^20, is off by
- * less than 0.07, so |r| < 0.57 p. */
+/* Computes t mod p, |r| < 0.57 p: t is rounded to FP32, and its quotient, below 2^20, is off by
+ * less than 0.07. */
 FLAT v16i wide_residue_of(v16i t, v16i p, v16f inverse)
 {
     v16f q = FMA(TO(v16f, t), inverse, all_f(0x1.8p23f));
@@ -352,8 +352,8 @@ FLAT v16i wide_residue_of(v16i t, v16i p, v16f inverse)
     return t - ((v16i)q - (v16i)all_f(0x1.8p23f)) * p;
 }
 
-/* What chains in words leave, together with what earlier ones left: 512 products, each of 2047 by
- * 2047 at most, and that stay below 2^31. */
+/* Reduces chains of 12-bit residues together with the residue of earlier ones: 512 products of at
+ * most 2047 by 2047 and that residue stay below 2^31. */
 FLAT void fold_wide_residue(const struct kernel_call *c, const struct block *b,
                             const struct chains *t, char *total, int l, int fresh)
 {
@@ -394,7 +394,7 @@ FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const
                 r -= (r > p / 2) & p;
                 r += (r < -(p / 2)) & p;
             }
-            v = TO(v16c, r);    /* 128 mod 256 is as good as -128 */
+            v = TO(v16c, r);    /* 128 and -128 are equal mod 256 */
             STORE(to, v);
         }
 }
@@ -415,7 +415,7 @@ FLAT int to_integer(const struct kernel_call *c)
     return CFG(c).small && CFG(c).plain && CFG(c).c.kind == LIMBER_KIND_INT;
 }
 
-/* A single chain of a single product is its own total: it stays in the tile array. */
+/* True if one chain of one product is the total, which stays in the tile array. */
 FLAT int is_single(const struct kernel_call *c)
 {
     return CFG(c).rows == 1 && (to_binary(c) || to_narrow(c) || to_integer(c)) &&
@@ -440,7 +440,7 @@ FLAT void fold_as(const struct kernel_call *c, const struct block *b, const stru
     }
 }
 
-/* By constants, so that no load depends on what is fresh. */
+/* Specialised by `fresh`, so that no load depends on it. */
 FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
                char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
 {
@@ -470,14 +470,14 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
         if (p0 + CFG(c).kc < end)
             continue;
         if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
-            return;             /* the store takes the offsets away */
+            return;             /* storing subtracts the offsets */
         fold(c, b, &all, total, row, chunk, end - from, fresh);
         fresh = 0;
     }
 }
 
-/* Chains over k in [from, end) of column j of register tiles.  The part of B's panel that is kc
- * long stays in the first level of cache while A passes by, from the second. */
+/* Multiplies chains over k in [from, end) for column j of register tiles.  A block of kc of B's
+ * panel stays in L1 while A streams from L2. */
 FLAT void multiply_column(const struct kernel_call *c, const struct block *b, int r, int64_t j,
                           int64_t from, int64_t end, char *tile)
 {
@@ -519,8 +519,8 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
     }
 }
 
-/* On a matrix unit a column of register tiles goes to the totals at once: it is small, so that the
- * limbs of a large block have the second level of cache to themselves. */
+/* For matrix units: adds each column of register tiles to the totals at once.  It is small, and
+ * leaves L2 to the limbs of a large block. */
 FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                         int fresh)
 {
@@ -543,7 +543,7 @@ FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int 
     limber_micro_close();
 }
 
-/* Register tiles are stored to C itself. */
+/* Multiplies with register tiles stored directly to C. */
 FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
 {
     struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG(c).c.size, b->rows, b->cols, 1 };
@@ -570,7 +570,7 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
         struct tiles t = { scratch + total_at(c, 0, CFG(c).row[r].acc, 0), total_row(c), 0, 0, 0 };
 
         if (is_float() && CFG(c).rows > CFG(c).accumulators && (c->adds || c->more) && r != c->row)
-            continue;   /* each row's products along all of k come before the next row's */
+            continue;   /* each row runs along all of k before the next row */
         if (!is_float()) {
             if (FIXED(matrix) && CFG(c).rows > 1)
                 exact_columns(c, b, r, scratch, fresh);

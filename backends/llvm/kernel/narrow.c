@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Floats that hold bytes, as bytes, and sums of 32 bits as floats; compiled once for each
- * instruction set.  Loops have no branches, so that the compiler makes vectors of them. */
+ * Converts floats that hold bytes to bytes, and 32-bit sums to floats.  Compiled once for each
+ * instruction set.  Loops are branch-free, so that the compiler vectorises them. */
 #include "backends/llvm/kernel/kernel.h"
 
 #ifndef NARROW
@@ -10,8 +10,8 @@
 
 enum { BLOCK = 64 };
 
-/* An element that is no multiple of `unit` between the ends differs from what is stored of it; so
- * do NaN, which is no more than `low`, and infinities. */
+/* Detects elements that are not multiples of `unit` within the limits: they differ from what is
+ * stored, and so do NaN, which is clamped to `low`, and infinities. */
 #define NARROW_LOOP(type) \
     static int narrow_##type(const type *x, double unit, int low, int high, uint8_t *restrict to, \
                              int64_t n) \
@@ -39,7 +39,7 @@ static int narrow(int size, const void *x, double unit, int low, int high, uint8
                        narrow_float(x, unit, low, high, to, n);
 }
 
-/* What is left of a line is done as a block, too. */
+/* The rest of a line is converted as a whole block, too. */
 int NARROW(int size, const void *x, double unit, int low, int high, uint8_t *restrict to, int64_t n)
 {
     const int64_t whole = n / BLOCK * BLOCK;
@@ -60,7 +60,7 @@ typedef int32_t sums __attribute__((vector_size(4 * LANES)));
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef double doubles __attribute__((vector_size(8 * LANES)));
 
-/* `bytes` of the sums, and of what they become; constants but at a line's end. */
+/* Converts `count` sums.  The count is a constant except at a line's end. */
 static inline __attribute__((always_inline)) void
 widen_some(int size, const void *from, double unit, void *to, size_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Results in floats of 8 or 16 bits, eight at a time: the codes of doubles rounded to nearest. */
+ * Rounds doubles to nearest in formats of 8 or 16 bits, eight at a time. */
 #ifndef LIMBER_KERNEL_NARROW_H
 #define LIMBER_KERNEL_NARROW_H
 
@@ -25,7 +25,7 @@ FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
     const int64_t largest = finite ? all : (no_inf ? all : top) - 1;
     const int64_t past = finite || f.flags & LIMBER_FORMAT_SATURATE ? largest : no_inf ? nan : top;
     const int64_t infinity = finite || no_inf ? past : top;
-    /* bits of the smallest normal number, and what they exceed those of its code by */
+    /* bits of the smallest normal number, and their excess over those of its code */
     const int64_t least = (int64_t)(1024 - f.bias) << 52, bias = least - (1LL << 52);
     const double quantum = power_of_two(1 - f.bias - f.frac_bits);
     v8l bits = (v8l)x & INT64_MAX, e, code, few, over;
@@ -45,7 +45,7 @@ FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
     return choose((v8l)(x != x), all_l(nan), code);
 }
 
-/* Eight elements of two bytes or one. */
+/* Stores eight codes of two bytes or one. */
 FLAT void put_codes(const struct kernel_call *c, char *to, v8l code)
 {
     if (CFG(c).c.size == 2) {
@@ -59,7 +59,7 @@ FLAT void put_codes(const struct kernel_call *c, char *to, v8l code)
     }
 }
 
-/* Integers as doubles of which an odd last bit stands for what lies below. */
+/* Converts integers to doubles, rounded to odd: an odd last bit stands for lost bits. */
 FLAT v8d odd_double(v8l v)
 {
     v8l size = choose(v < 0, -v, v), cut = (v >> 11 | ((v8l)((v & 2047) != 0) & 1)) << 11;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packing, a kernel's first half: it reads elements, cuts them into limbs and writes these into
- * panels.  It works on sixteen lines at once, lane by lane, and on a block of k at a time. */
+ * Packing, the first half of a kernel: reads elements, splits them into limbs and writes these to
+ * panels.  It handles sixteen lines at once, one in each lane, and a block of k at a time. */
 #ifndef LIMBER_KERNEL_PACK_H
 #define LIMBER_KERNEL_PACK_H
 
 enum {
-    BYTES = 64,     /* along k that a task takes of one strip before the next */
-    PIECES = 3      /* doubles that hold an element, at most; loops over them are unrolled */
+    BYTES = 64,     /* elements along k that a task packs of one strip before the next */
+    PIECES = 3      /* most doubles that hold an element; loops over them are unrolled */
 };
 
-/* Lanes are lines first .. first+15 of an operand's part, of which `live` exist; rows are
- * elements p0 .. p0+len-1 along k.  A panel of fewer lines shares the lanes with its neighbours. */
+/* Lanes are lines first to first + 15 of a part of an operand, of which `live` exist; rows are
+ * elements p0 to p0 + len - 1 along k.  Panels with fewer lines share the lanes. */
 struct strip {
     const struct kernel_call *c;
     const struct packed *o;
-    const struct side *s;   /* its side; of this the parts that both sides share: */
+    const struct side *s;   /* s: its side; as: for fields in which both sides are equal */
     const struct side *as;
     int side;
     int64_t panel, first, live, p0, len;
-    v8l scale_low, scale_high;      /* of its first and last eight lanes */
+    v8l scale_low, scale_high;      /* scales of its first and last eight lanes */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Rows that this strip reads when its turn comes again. */
+/* Prefetches rows for this strip's next turn. */
 FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
 {
     const char *from = (const char *)w->o->view.data +
@@ -34,7 +34,7 @@ FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
             __builtin_prefetch(from + at);
 }
 
-/* Rows of 16 elements, `stride` bytes apart: in place where lines are neighbours in memory. */
+/* Rows of 16 elements, `stride` bytes apart; read in place if lines are contiguous across. */
 FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
 {
     const struct view *v = &w->o->view;
@@ -55,7 +55,8 @@ FLAT v8d finite(v8d x)
     return (v8d)((v8l)x & (v8l)(x - x == 0));
 }
 
-/* binary128: the significand's 49, 32 and 32 bits, times 2^scale; what is below 1 is zero. */
+/* Splits binary128 into pieces: 49, 32 and 32 bits of the significand, times 2^scale, without the
+ * part below 1. */
 FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[PIECES])
 {
     v8l field = (v8l)(high >> 48 & 0x7fff);
@@ -72,7 +73,7 @@ FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[PIECES])
         x[i] = (v8d)(((v8l)TRUNC(x[i]) & keep) | sign);
 }
 
-/* Eight elements as sums of pieces, unscaled but for binary128. */
+/* Loads eight elements as sums of pieces, unscaled except for binary128. */
 FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
 {
     limber_format f = w->as->f;
@@ -113,7 +114,7 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[P
     }
 }
 
-/* The same as integers: trunc(x 2^scale). */
+/* Loads eight elements as integers trunc(x 2^scale), in pieces. */
 FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
 {
     v8l half = scale >> 1;
@@ -125,23 +126,23 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[PI
     UNROLL for (int q = 0; q < PIECES; q++) {
         if (q >= w->as->pieces)
             break;
-        if (w->o->special)      /* NaN or infinities may be there */
+        if (w->o->special)      /* there may be NaN or infinities */
             x[q] = finite(x[q]);
         x[q] = x[q] * first * second;
-        if (!w->as->narrow)     /* else the conversion cuts */
+        if (!w->as->narrow)     /* else the conversion truncates */
             x[q] = TRUNC(x[q]);
     }
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* Lines of a panel. */
+/* Lines in a panel. */
 FLAT int lines_of(int side)
 {
     return side ? FIXED(nr) : FIXED(mr);
 }
 
-/* Lanes of a strip that are its own: a panel's or several panels'. */
+/* Lanes of a strip that it owns: one panel's or several panels'. */
 FLAT int lanes_of(int side)
 {
     int lines = lines_of(side);
@@ -149,15 +150,14 @@ FLAT int lanes_of(int side)
     return lines < KERNEL_LANES ? KERNEL_LANES / lines * lines : KERNEL_LANES;
 }
 
-/* Where lanes of channel p, or of the group of channels that begins with p, of a limb of an image
- * go. */
+/* Address of the strip's pixels in a limb's plane; p is a channel, or the first of a group. */
 FLAT char *pixels_at(const struct strip *w, int limb, int64_t p)
 {
     return w->o->data + limb * w->o->limb_bytes +
            (p * w->o->planes->length + w->first * w->o->planes->group) * FIXED(bytes);
 }
 
-/* Stores row `row` (a group of k) of a limb: 16 lanes of `bytes` each. */
+/* Stores row `row` (a group of k) of a limb: 16 lanes of `bytes` bytes each. */
 FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, const char *v,
                      int bytes)
 {
@@ -176,7 +176,7 @@ FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, con
 
 FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, int bytes)
 {
-    if (w->o->planes)   /* of constant length */
+    if (w->o->planes)   /* constant lengths */
         __builtin_memcpy(pixels_at(w, limb, row), v, (unsigned)(KERNEL_LANES * bytes));
     else if (w->side)
         put_row_of(w, 1, limb, row, v, bytes);
@@ -203,14 +203,14 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
         to[i] += sum[i];
 }
 
-/* Where word `row` of the first lane is, in tiles of 16 lines by 16 words. */
+/* Address of word `row` of the first lane, in tiles of 16 lines by 16 words. */
 FLAT char *tile_at(const struct strip *w, int limb, int64_t row)
 {
     return w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
            (row / 16 * FIXED(mr) + w->first - w->panel * FIXED(mr)) * 64 + row % 16 * 4;
 }
 
-/* A word of each lane into such tiles. */
+/* Stores a word of each lane into such tiles. */
 FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = tile_at(w, limb, row);
@@ -221,8 +221,8 @@ FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
         __builtin_memcpy(to + i * 64, &word[i], 4);
 }
 
-/* The lanes of two panels of six, from registers: what is stored whole and read again by parts
- * waits for its store. */
+/* Stores the lanes of two panels of six lines from registers.  Through memory, partial loads of a
+ * whole store would stall. */
 FLAT void put_sixes(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 24;
@@ -239,7 +239,7 @@ FLAT void put_sixes(const struct strip *w, int limb, int64_t row, v16i v)
     STORE(to + w->o->panel_bytes + 16, two);
 }
 
-/* Row `row` of a limb, in lanes of 32 bits. */
+/* Stores row `row` of a limb, in lanes of 32 bits. */
 FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 48;
@@ -261,7 +261,7 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
     }
 }
 
-/* Words `row`, an even one, and row + 1 of each lane, side by side: eight elements are a group. */
+/* Stores words `row` (even) and row + 1 of each lane side by side, for groups of eight elements. */
 FLAT void put_two(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
 {
     const v16i v[2] = {
@@ -272,7 +272,7 @@ FLAT void put_two(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
     put_row(w, limb, row / 2, (const char *)v, 8);
 }
 
-/* Word `row` of each lane, or of an even row two words. */
+/* Stores word `row` of each lane; with groups of eight, two words if the row is even. */
 FLAT void put_word(const struct strip *w, int limb, int64_t row, const v16i *word)
 {
     if (FIXED(group) < 8)
@@ -281,13 +281,13 @@ FLAT void put_word(const struct strip *w, int limb, int64_t row, const v16i *wor
         put_two(w, limb, row, word[0], word[1]);
 }
 
-/* Four bytes of four rows each. */
+/* Joins the low bytes of four rows. */
 FLAT v16i word_of(const v16i v[4])
 {
     return (v[0] & 255) | (v[1] & 255) << 8 | (v[2] & 255) << 16 | v[3] << 24;
 }
 
-/* Four words of each line of a limb of A for a matrix unit, transposed in registers. */
+/* Stores four words of each line of A for a matrix unit, transposed in registers. */
 FLAT void put_square(const struct strip *w, int limb, int64_t row, v16i a, v16i b, v16i c, v16i d)
 {
     char *to = tile_at(w, limb, row);
@@ -301,7 +301,7 @@ FLAT void put_square(const struct strip *w, int limb, int64_t row, v16i a, v16i 
     v16i cd1 = __builtin_shufflevector(c, d, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30,
                                        15, 31);
 
-    /* quarter q of line[r]: of line 4 q + r */
+    /* quarter q of line[r] is line 4 q + r */
     line[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13,
                                       28, 29);
     line[1] = __builtin_shufflevector(ab0, cd0, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14,
@@ -323,13 +323,13 @@ FLAT void put_square(const struct strip *w, int limb, int64_t row, v16i a, v16i 
     }
 }
 
-/* Sixteen rows of a limb of A for a matrix unit. */
+/* Stores sixteen rows of a limb of A for a matrix unit. */
 FLAT void put_rows(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK])
 {
     put_square(w, limb, w->p0 / 4, word_of(v), word_of(v + 4), word_of(v + 8), word_of(v + 12));
 }
 
-/* Row p of a limb of an image. */
+/* Stores row p of a limb of an image. */
 FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
 {
     char *to = pixels_at(w, limb, w->p0 + p);
@@ -347,7 +347,7 @@ FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
     }
 }
 
-/* `count` rows of a limb as integers, a multiple of four. */
+/* Stores `count` rows of integers, a multiple of four. */
 FLAT void put_some(const struct strip *w, int limb, int p, const v16i *v, int count)
 {
     if (w->o->planes && w->o->planes->group == 1) {
@@ -355,7 +355,7 @@ FLAT void put_some(const struct strip *w, int limb, int p, const v16i *v, int co
             put_pixels(w, limb, p + i, v[i]);
         return;
     }
-    if (FIXED(group) == 8 && !w->o->planes) {   /* as many are given */
+    if (FIXED(group) == 8 && !w->o->planes) {   /* then `count` is eight */
         if (p < w->len)
             put_two(w, limb, (w->p0 + p) / 4, word_of(v), word_of(v + 4));
         return;
@@ -379,7 +379,7 @@ FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
     put_some(w, limb, p, v, 8);
 }
 
-/* One limb of a block as integers; beyond len the packed value is 0. */
+/* Stores one limb of a block as integers.  Beyond len the packed value is 0. */
 FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 {
     v16i any = all_i(0), sum = all_i(0);
@@ -406,7 +406,7 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         put_eight(w, limb, p, v + p);
 }
 
-/* One limb of row p as floats of the unit's width. */
+/* Stores one limb of row p as floats of the unit's width. */
 FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
 {
     if (FIXED(bytes) == 8) {
@@ -418,7 +418,7 @@ FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
 
         put_row(w, limb, w->p0 + p, (const char *)&v, 4);
     }
-    if (LIMB_KIND != LIMB_KIND_whole)       /* those are shown, or not */
+    if (LIMB_KIND != LIMB_KIND_whole)       /* whole limbs are marked elsewhere (parts.c) */
         mark(w, limb, ANY((low != 0) | (high != 0)));
 }
 
@@ -434,8 +434,9 @@ FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
 
-/* To the nearest value of a narrower IEEE format, ties to even: by adding half of the last bit to
- * the encoding, or below the normal numbers by an addition whose unit is the format's least. */
+/* Rounds to the nearest value of a narrower IEEE format, ties to even: adds half a unit to the
+ * encoding or, below the normal numbers, adds a constant whose unit in the last place is the
+ * format's quantum. */
 FLAT v8d round_limb(limber_format f, v8d x)
 {
     int cut = 52 - f.frac_bits;
@@ -451,7 +452,7 @@ FLAT v8d round_limb(limber_format f, v8d x)
     return (v8d)(kept | sign);
 }
 
-/* Of eight elements, scaled; exact since they have binary32's range. */
+/* Scales eight elements; exact, since they have FP32's range. */
 FLAT v8d scaled_eight(const struct strip *w, const char *from, v8l scale)
 {
     v8l half = scale >> 1;
@@ -480,7 +481,7 @@ FLAT void pack_hilo(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
-/* Adds sums of squares, which become norms when all of k is packed. */
+/* Adds sums of squares, which become norms once all of k is packed. */
 FLAT void add_squares(const struct strip *w, const v8d sum[2])
 {
     double *to = w->o->norm + w->first;
@@ -489,11 +490,11 @@ FLAT void add_squares(const struct strip *w, const v8d sum[2])
         to[i] += sum[i / 8][i % 8];
 }
 
-/* Rows of 16 lanes as they are, `stride` bytes apart. */
+/* Copies rows of 16 lanes, `stride` bytes apart, unchanged. */
 FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t stride)
 {
     int64_t lines = lines_of(side), row = lines * FIXED(bytes), len = w->len;
-    int64_t ahead = KERNEL_BLOCK * stride;      /* rows may be pages apart */
+    int64_t ahead = KERNEL_BLOCK * stride;      /* prefetched, since rows may be pages apart */
     char *panel = w->o->data + w->panel * w->o->panel_bytes + w->p0 * row, *to;
 
     if (w->o->planes) {
@@ -526,7 +527,7 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
     v8d squares[2] = { all_d(0), all_d(0) };
     int single = limber_num_is_f32(w->as->f);
 
-    if (w->as->copied && w->side) {     /* of constant length */
+    if (w->as->copied && w->side) {     /* constant lengths */
         copy_rows(w, 1, from, stride);
         return;
     }
@@ -554,9 +555,9 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
         add_squares(w, squares);
 }
 
-/* Digits of base 2^base of the integers of a block, digit by digit: symmetric for residues, two's
- * complement for slices.  Each is cut off the top by a rounding, which leaves an exact rest; what
- * the digits of several pieces sum up to is carried on. */
+/* Digits of a block's integers to base 2^base, digit by digit: symmetric for residues, two's
+ * complement for slices.  Each is split off the top by rounding, with an exact remainder.  Digits
+ * of several pieces are added, and carries propagated. */
 typedef v16f digits[KERNEL_ACCUMULATORS][KERNEL_BLOCK];
 
 FLAT v8d cut_eight(const struct strip *w, v8d x[PIECES], double unit, double inverse)
@@ -600,13 +601,13 @@ FLAT void cut_row(const struct strip *w, v8d low[PIECES], v8d high[PIECES], digi
     }
 }
 
-/* 2^e, lane by lane; -127 < e < 128. */
+/* 2^e in each lane; -127 < e < 128. */
 FLAT v16f float_powers(v16i e)
 {
     return (v16f)((e + 127) << 23);
 }
 
-/* 2^scale of sixteen lanes, in two factors. */
+/* 2^scale of sixteen lanes, as two factors. */
 struct singles {
     v16f first, second;
 };
@@ -620,7 +621,7 @@ FLAT struct singles singles_of(const struct strip *w)
     return (struct singles){ float_powers(half), float_powers(scale - half) };
 }
 
-/* Moved by the offset, but for lanes from `count` on, which are 0. */
+/* Adds the offset, then zeroes lanes from `count` on. */
 FLAT v16i moved(const struct strip *w, v16i x, int64_t count)
 {
     v16i lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -628,12 +629,12 @@ FLAT v16i moved(const struct strip *w, v16i x, int64_t count)
     return (x + w->s->offset[0]) & (v16i)(lane < (int32_t)count);
 }
 
-/* trunc(x 2^scale) of binary32, below 2^31: what underflows on the way is below 1. */
+/* trunc(x 2^scale) of FP32, below 2^31.  A product that underflows is below 1. */
 FLAT v16i fix_sixteen(const struct strip *w, const char *from, const struct singles *s)
 {
     v16f v = LOAD(v16f, from);
 
-    if (w->o->special)  /* NaN or infinities may be there */
+    if (w->o->special)  /* there may be NaN or infinities */
         v = (v16f)((v16i)v & (v16i)(v - v == 0));
     return TO(v16i, v * s->first * s->second);
 }
@@ -659,7 +660,7 @@ FLAT void fix_doubles(const struct strip *w, const char *from, int64_t stride,
     }
 }
 
-/* Binary32 that bytes hold, on its way in registers. */
+/* Packs FP32 that fits bytes, in registers. */
 FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t stride)
 {
     v16i offset = all_i(w->s->offset[0]), any = all_i(0), sum = all_i(0), word[4];
@@ -695,7 +696,7 @@ FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t str
     }
 }
 
-/* The same where rows of a matrix unit's tiles are stretches of A. */
+/* Packs FP32 that fits bytes into tiles of a matrix unit, if rows of A are contiguous. */
 FLAT void tiles_of_singles(const struct strip *w)
 {
     const struct view *v = &w->o->view;
@@ -732,7 +733,7 @@ FLAT void tiles_of_singles(const struct strip *w)
         mark(w, 0, ANY(any));
 }
 
-/* Takes 64 elements along k of each lane, or what is left. */
+/* Packs 64 elements along k of each lane, or the rest; 0 if the case is not served. */
 FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
@@ -808,9 +809,9 @@ FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
-/* Eight rows of residue l, in [-p/2, p/2], or in [0, p) for an unsigned operand: the digits times
- * the powers of 2^12 stay below 2^22 and are exact in binary32; a quotient off by less than 2^-9
- * leaves |r| < p/2 + 1/2.  256 itself is packed as the byte 0. */
+/* Computes eight rows of residue l, in [-p/2, p/2], or in [0, p) for an unsigned operand.  The
+ * digits times the powers of 2^12 stay below 2^22 and are exact in FP32.  The quotient is off by
+ * less than 2^-9, so |r| < p/2 + 1/2. 256 itself is packed as the byte 0. */
 FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
 {
     float m = (float)CFG(w->c).crt.modulus[l], inverse = CFG(w->c).inverse[l];
@@ -831,8 +832,8 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
     }
 }
 
-/* The same in words: digits times powers stay within 2^24, a quotient is off by 1/p more than from
- * rounding, and |r| <= p/2 + 1.  Four rows, for which sixteen registers suffice. */
+/* Packs 12-bit residues: digits times powers stay within 2^24, the quotient is off by 1/p beyond
+ * its rounding, and |r| <= p/2 + 1.  Four rows at a time fit sixteen registers. */
 FLAT void pack_wide_residues(const struct strip *w, digits d, int l)
 {
     v16f m = all_f((float)-CFG(w->c).crt.modulus[l]), inverse = all_f(CFG(w->c).inverse[l]);
@@ -889,9 +890,9 @@ FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
-/* ---- bytes that are packed as they are ------------------------------------------------------- */
+/* ---- bytes that are packed unchanged --------------------------------------------------------- */
 
-/* Packed bytes of A are unsigned where the unit multiplies unsigned by signed ones. */
+/* Sums the bytes of each word.  Packed bytes of A are unsigned if the unit multiplies u8 by s8. */
 FLAT v16i byte_sums(const struct strip *w, v16i word)
 {
     if (w->side == 0 && !CFG(w->c).same_sign)
@@ -899,12 +900,13 @@ FLAT v16i byte_sums(const struct strip *w, v16i word)
     return (word << 24 >> 24) + (word << 16 >> 24) + (word << 8 >> 24) + (word >> 24);
 }
 
-/* What the bytes of a strip add up to, and whether any is not 0. */
+/* Sums of a strip's bytes, and whether any is nonzero. */
 struct shown {
     v16i sum, any;
 };
 
-/* The bytes of elements p0 + p to p0 + p + 3 as they are packed: 0 beyond len. */
+/* Returns the bytes of elements p0 + p to p0 + p + 3 as they are packed, 0 beyond len, and adds
+ * them to x. */
 FLAT v16i packed_bytes(const struct strip *w, int64_t p, v16i word, struct shown *x)
 {
     x->any |= word;
@@ -926,7 +928,7 @@ FLAT void note_bytes(const struct strip *w, const struct shown *x)
         mark(w, 0, ANY(x->any));
 }
 
-/* Of an image. */
+/* Packs bytes of an image. */
 FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stride)
 {
     struct shown x = { all_i(0), all_i(0) };
@@ -956,7 +958,7 @@ FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stri
         add_sums(w, 0, sum);
 }
 
-/* Words of four bytes become pairs of 16 bits. */
+/* Widens words of four bytes to pairs of 16 bits. */
 FLAT void put_pairs(const struct strip *w, const v16i row[16])
 {
     v16i any = all_i(0), sign = all_i(w->as->f.kind == LIMBER_KIND_UINT ? 255 : -1);
@@ -974,7 +976,7 @@ FLAT void put_pairs(const struct strip *w, const v16i row[16])
     mark(w, 0, ANY(any));
 }
 
-/* Sixteen words of each lane; those beyond len are any. */
+/* Packs sixteen words of each lane; those beyond len have any value. */
 FLAT void put_words(const struct strip *w, v16i row[16])
 {
     struct shown x = { all_i(0), all_i(0) };
@@ -986,7 +988,7 @@ FLAT void put_words(const struct strip *w, v16i row[16])
     ROLL for (int i = 0; 4 * i < w->len; i++)
         row[i] = packed_bytes(w, 4 * i, row[i], &x);
     note_bytes(w, &x);
-    if (FIXED(matrix) && !w->side) {    /* tiles end where 64 elements do */
+    if (FIXED(matrix) && !w->side) {    /* a tile covers 64 elements, so the rest is cleared */
         ROLL for (int64_t i = (w->len + 3) / 4; i < 16; i++)
             row[i] = all_i(0);
         ROLL for (int i = 0; i < 16; i += 4)
@@ -999,7 +1001,8 @@ FLAT void put_words(const struct strip *w, v16i row[16])
         put_word(w, 0, w->p0 / 4 + i, row + i);
 }
 
-/* Four rows of sixteen bytes, `step` bytes apart, as words; rows beyond `count` are zero. */
+/* Interleaves four rows of sixteen bytes, `step` bytes apart, into words; rows from `count` on are
+ * zero. */
 FLAT v16i word_of_rows(const char *from, int64_t step, int64_t count)
 {
     v16i word = TO(v16i, LOAD(v16b, from));
@@ -1010,7 +1013,7 @@ FLAT v16i word_of_rows(const char *from, int64_t step, int64_t count)
     return word;
 }
 
-/* Lanes that are neighbours. */
+/* Packs bytes whose lines are contiguous across. */
 FLAT void bytes_along_lines(const struct strip *w)
 {
     const struct view *v = &w->o->view;
@@ -1036,7 +1039,7 @@ FLAT void bytes_along_lines(const struct strip *w)
     put_words(w, row);
 }
 
-/* Four neighbours along k are a word already. */
+/* Packs bytes that are contiguous along k, so that four of them are a word already. */
 FLAT void bytes_along_k(const struct strip *w)
 {
     v16i row[16];
@@ -1046,7 +1049,7 @@ FLAT void bytes_along_k(const struct strip *w)
     put_words(w, row);
 }
 
-/* Rows of tiles of a matrix unit are stretches of A. */
+/* Packs bytes into tiles of a matrix unit, if rows of A are contiguous. */
 FLAT void bytes_of_tiles(const struct strip *w)
 {
     const struct view *v = &w->o->view;
@@ -1076,7 +1079,7 @@ FLAT void bytes_of_tiles(const struct strip *w)
     note_bytes(w, &x);
 }
 
-/* Bytes that are multiplied as words of 16 bits. */
+/* True if bytes are multiplied as 16-bit words. */
 FLAT int are_pairs(const struct strip *w)
 {
     return FIXED(unit) == UNIT_i8 && FIXED(group) == 2 && FIXED(bytes) == 2 && w->as->limbs == 1 &&
@@ -1085,7 +1088,7 @@ FLAT int are_pairs(const struct strip *w)
            !w->s->offset[0] && !w->s->sums && !CFG(w->c).offsets;
 }
 
-/* Takes 64 elements along k of each lane, or what is left, where their strides allow it. */
+/* Packs 64 elements along k of each lane, or the rest, if the strides allow it; else returns 0. */
 FLAT int pack_bytes(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
@@ -1113,7 +1116,7 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
 
     if (!w->o->scale)
         return all_l(0);
-    if (w->o->planes)   /* they have one */
+    if (w->o->planes)   /* planes have one scale */
         return all_l(*w->o->scale);
     if (w->live - from >= 8)
         return TO(v8l, LOAD(v8i, scale));
@@ -1122,7 +1125,8 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
     return TO(v8l, LOAD(v8i, e));
 }
 
-/* Lines that are stretches of memory, into panels of their own without a stop. */
+/* Packs lines that are contiguous along k, transposed directly into their panels; 0 if the case is
+ * not served. */
 FLAT int pack_along_k(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
@@ -1151,14 +1155,14 @@ FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 }
 #endif
 
-/* One block of one strip. */
+/* Packs one block of one strip. */
 FLAT void pack_piece(struct strip *w, int64_t k)
 {
     char room[KERNEL_BLOCK * KERNEL_LANES * 16] __attribute__((aligned(64)));
     const char *from;
     int64_t stride;
 
-    if (FIXED(unit) == UNIT_i8 && w->live <= 0) {       /* what no one sees is any */
+    if (FIXED(unit) == UNIT_i8 && w->live <= 0) { /* lines that do not exist may have any value */
         w->len = min64(BYTES, k - w->p0);
         return;
     }
@@ -1185,7 +1189,7 @@ FLAT void pack_piece(struct strip *w, int64_t k)
     }
 }
 
-/* What rounds k up to whole tiles of A. */
+/* Clears the padding of k to whole tiles of A. */
 FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
 {
     const struct packed *o = &c->op[0];
@@ -1198,13 +1202,13 @@ FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
                                      (row / 16 * FIXED(mr) + i) * 64 + row % 16 * 4, 0, 4);
 }
 
-/* Lines [from, to), elements [p0, end) along k. */
+/* A task: lines [from, to), elements [p0, end) along k. */
 struct cut {
     int64_t from, to, p0, end;
 };
 
-/* All strips of a cut, or of pixels and channels of planes.  Lines that are neighbours in memory
- * are read together. */
+/* Packs all strips of a task, or its pixels and channels of planes.  Lines that are contiguous
+ * across are read together. */
 FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *as,
                      const struct cut *x)
 {
@@ -1232,7 +1236,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
-        ROLL for (int64_t i = x->from; i < x->to; i++)  /* what the offsets of A add, taken away */
+        ROLL for (int64_t i = x->from; i < x->to; i++)  /* subtracts what the offsets of A add */
             o->sums[i] *= -CFG(c).side[0].offset[0];
 }
 

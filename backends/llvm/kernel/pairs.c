@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Small products, correctly rounded, without a scan, a plan or a compiler.  Sums are pairs of
- * doubles; the bound of their error comes from the largest elements of a row and a column, or is
- * summed beside them (Dot2).  Where the error could change the rounding of an element, its products
- * are summed exactly.  Compiled once for each instruction set.
+ * doubles.  Their error bound comes from the largest elements of a row and a column, or is summed
+ * beside them (Dot2).  If the error could change the rounding of an element, its products are
+ * summed exactly.  Compiled once for each instruction set.
  *
  *   needs   binary64 or binary32 throughout
  *   proof   docs/accuracy.md, "Pairs"
@@ -16,12 +16,13 @@
 #define PAIRS(name) limber_pairs_##name
 #endif
 
-enum { ROWS = 4, BLOCK = 512 }; /* lines of A in registers; whose magnitudes are kept */
+/* lines of A in registers; lines whose largest magnitudes are kept */
+enum { ROWS = 4, BLOCK = 512 };
 
-/* Loops whose arrays are registers. */
+/* Unrolls loops over arrays that stay in registers. */
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* Lines of A go along rows, vectors along columns. */
+/* A product, transposed if needed: vectors are columns of the longer side. */
 struct product {
     const struct call *c;
     limber_format fa, fb, fc;
@@ -29,20 +30,20 @@ struct product {
     struct output_view to;
     int64_t m, n;
     double alpha, beta;
-    double *strip;              /* of B: [k][LANES] */
-    vd most;                    /* its largest magnitudes */
-    const double *most_a;       /* those of A's lines, from line0 on */
+    double *strip;              /* packed columns of B: [k][LANES] */
+    vd most;                    /* largest magnitude in each column of the strip */
+    const double *most_a;       /* largest magnitudes of A's lines, from line0 on */
     int64_t line0;
-    double below;               /* what products below the normal numbers lose */
-    double allowed;             /* error that need not be removed, as a share of |A||B| */
-    int low[LANES];             /* exponents of the lowest bits in the strip, once they are known */
+    double below;               /* error of products that are subnormal */
+    double allowed;             /* tolerated error, relative to |A||B| */
+    int low[LANES]; /* exponents of the lowest bits in the strip's columns, if `known` */
     bool known;
-    int64_t slow;               /* elements that the pairs did not tell */
+    int64_t slow;               /* number of elements that the pairs did not decide */
 };
 
 struct sums { vd high, low, size; };
 
-/* Of |a| and b >= 0, or NaN. */
+/* The larger of |a| and b >= 0; NaN counts as larger. */
 FLAT double larger_of(double a, double b)
 {
     int64_t x, y;
@@ -55,18 +56,18 @@ FLAT double larger_of(double a, double b)
     return a;
 }
 
-/* How a sum is made: a chain in binary64 of binary32 elements; a pair that begins far from zero; a
- * pair with its size, product by product, for which nothing need be known of the products. */
+/* How a sum is computed: CHAIN in FP64 for FP32 elements; PAIR, which starts far from zero; SIZED,
+ * a pair whose magnitudes are summed beside it, which assumes nothing of the products. */
 enum way { CHAIN, PAIR, SIZED };
 
-/* More than the sums of magnitudes in row i, and than all that they are off by. */
+/* Upper bound of the sums of magnitudes in row i, their rounding errors included. */
 FLAT vd size_by_most(const struct product *x, int64_t i)
 {
     return x->most * (x->most_a[i - x->line0] * (double)(x->c->k + 1));
 }
 
-/* A pair begins far from zero where that is a number and what it leaves out is none below the
- * normal ones. */
+/* True if pairs may start far from zero: the bound is finite, and its rounding errors are normal
+ * numbers. */
 static bool is_far(const struct product *x, int64_t i, int rows)
 {
     for (int r = 0; r < rows; r++) {
@@ -78,8 +79,8 @@ static bool is_far(const struct product *x, int64_t i, int rows)
     return true;
 }
 
-/* `rows` lines of A, from i on, times a strip of B.  Sizes are at least the sums of magnitudes.  Of
- * arrays of structures GCC would keep none in registers. */
+/* Multiplies `rows` lines of A, from i on, by a strip of B. sizes: upper bounds of the sums of
+ * magnitudes.  Plain arrays, since GCC keeps no structures in registers. */
 FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum way way,
                    struct sums *out)
 {
@@ -118,7 +119,7 @@ FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum 
                                 sizes[r] };
 }
 
-/* By constants, for the sake of the loops. */
+/* Specialises sum_rows by constants. */
 FLAT void sum_by(const struct product *x, int64_t i, int rows, int size, enum way way,
                  struct sums *s)
 {
@@ -170,7 +171,7 @@ static void fill_strip(const struct product *x, int64_t j, int live)
 
 static void pack_strip(struct product *x, int64_t j, int live)
 {
-    vl most[2] = { { 0 }, { 0 } }; /* in turn: each waits for the one before */
+    vl most[2] = { { 0 }, { 0 } }; /* two maxima in turn, since each depends on the one before */
 
     fill_strip(x, j, live);
     for (int64_t p = 0; p < x->c->k; p++)
@@ -183,7 +184,7 @@ static double most_of_line(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     int64_t step = x->a.p * x->fa.size;
-    double most[4] = { 0 };     /* four at a time: each waits for the one before */
+    double most[4] = { 0 };     /* four maxima in turn, since each depends on the one before */
     vl wide = { 0 };
     vi narrow = { 0 };
     bool dense = x->a.p == 1, single = x->fa.size == 4;
@@ -204,19 +205,19 @@ static double most_of_line(const struct product *x, int64_t i)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The sums so far as high + low, off by less than uncertain. */
+/* Error bound of high + low. */
 FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way)
 {
     double terms = (double)x->c->k + 2;
 
-    if (way == CHAIN)   /* of normal numbers */
+    if (way == CHAIN)   /* chains of normal numbers */
         return s->size * (terms * 0x1p-53);
-    /* the lower sum is rounded 2k times, and holds the errors of k sums and k products; below the
-     * normal numbers products lose less than the least number each */
+    /* The lower sum is rounded 2k times, and holds the errors of k sums and k products.  A
+     * subnormal product loses less than the least number. */
     return s->size * (4 * terms * terms * 0x1p-106) + x->below;
 }
 
-/* Times alpha, plus beta times what C holds. */
+/* Computes alpha times the sum plus beta times what C holds. */
 FLAT void scale(const struct product *x, struct sums *s, vd *uncertain, vd old)
 {
     scale_pair(&s->high, &s->low, uncertain, x->alpha, x->c->beta ? &x->beta : NULL, old);
@@ -226,14 +227,15 @@ static bool are_zero(const struct product *x, int64_t i, int lane)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
 
-    for (int64_t p = 0; p < x->c->k; p++)       /* not only because products vanish */
+    /* the elements must be zero, not products that underflow */
+    for (int64_t p = 0; p < x->c->k; p++)
         if (x->strip[p * LANES + lane] != 0 &&
             double_at(at + p * x->a.p * x->fa.size, x->fa.size) != 0)
             return false;
     return true;
 }
 
-/* What the pairs could not tell: exactly, in a long accumulator. */
+/* Computes an element that the pairs did not decide, exactly in a long accumulator. */
 static void store_slow(const struct product *x, int64_t i, int64_t j, char *to)
 {
     const struct call *c = x->c;
@@ -246,7 +248,8 @@ static void store_slow(const struct product *x, int64_t i, int64_t j, char *to)
     limber_store_exact(to, x->fc, w, sum.n, sum.base, &sc);
 }
 
-/* Stand-ins of finite numbers, whose sums of products are not finite where theirs are not. */
+/* Replaces finite numbers by 1 or 0 of their sign: sums of products are NaN or infinite as the
+ * original ones are. */
 FLAT vd class_of(vd v)
 {
     vl zero = v == 0, finite = v - v == 0, sign = (vl)v & INT64_MIN;
@@ -267,7 +270,7 @@ static vd class_sums(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     vd sum = { 0 };
-    int known = 0;              /* nothing changes a NaN */
+    int known = 0;              /* lanes that are NaN and stay so */
 
     for (int64_t p = 0; p < x->c->k && known < LANES; p++) {
         sum += class_of(all_of(double_at(at + p * x->a.p * x->fa.size, x->fa.size))) *
@@ -293,9 +296,9 @@ static int low_bit(double v, int least)
     return e < least ? e : least;
 }
 
-/* Sums in three doubles.  All terms are multiples of 2^low, so where the third is below 2^53 of
- * that, it was never rounded: what cancels, and what lies half-way between two numbers, is known
- * exactly.  Answers the lanes that are, in *sum. */
+/* Sums in three doubles.  All terms are multiples of 2^low; if the third is below 2^53 of that,
+ * nothing was rounded, so cancellation and ties are exact.  Returns the mask of lanes whose *sum +
+ * *rest is exact. */
 static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *sum, vd *rest)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
@@ -331,7 +334,7 @@ static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *s
     return exact;
 }
 
-/* sum + rest to binary32, rounded once: the double is made odd where it is not exact. */
+/* Rounds sum + rest to FP32 once: the double is rounded to odd first. */
 static float narrow_of(double sum, double rest)
 {
     int64_t bits;
@@ -351,7 +354,7 @@ static void put(const struct product *x, char *to, double wide, float narrow)
         memcpy(to, &narrow, 4);
 }
 
-/* Lanes whose rounding the pairs do not tell. */
+/* Stores the lanes whose rounding the pairs do not decide. */
 static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *const *to,
                        const struct sums *s)
 {
@@ -381,7 +384,7 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
     }
 }
 
-/* A row all of whose elements are certain, and none is zero. */
+/* Stores a row if all of its elements are decided, and none is zero. */
 FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live, struct sums s,
                         enum way way)
 {
@@ -403,7 +406,7 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
         scale(x, &s, &uncertain, old);
     r = two_sum(s.high, s.low, &rest);
     uncertain += size_of(rest) * 0x1p-51;
-    if (single)         /* rounded again: all that the double may be off by */
+    if (single)         /* a second rounding, of the double to FP32, adds its error */
         uncertain += size_of(r) * 0x1p-51;
     up = r + (rest + uncertain);
     down = r + (rest - uncertain);
@@ -420,8 +423,8 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
     return true;
 }
 
-/* Row i, and what its sums may be.  Few rows are summed again: of chains as pairs, and with their
- * sizes where these may leave an error. */
+/* Stores row i from its sums.  The few rows that are not decided are summed again: chains as pairs,
+ * and with magnitudes if these may leave an error. */
 static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s,
                       enum way way)
 {
@@ -449,7 +452,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         scale(x, s, &uncertain, old);
     r = two_sum(s->high, s->low, &rest);
     uncertain += size_of(rest) * 0x1p-51;
-    if (x->fc.size == 4)        /* rounded again: all that the double may be off by */
+    if (x->fc.size == 4)        /* a second rounding, of the double to FP32, adds its error */
         uncertain += size_of(r) * 0x1p-51;
     up = r + (rest + uncertain);
     down = r + (rest - uncertain);
@@ -474,7 +477,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         store_rest(x, i, j, left, to, &before);
 }
 
-/* `rows` lines of A, from i0 on. */
+/* Computes `rows` lines of A, from i0 on, by all strips of B. */
 static void run_block(struct product *x, int64_t i0, int64_t rows, enum way way, double *most_a)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -509,7 +512,8 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                          .b = c->b,
                          .to = c->c,
                          .strip = strip,
-                         .below = ((double)c->k + 2) * 0x1p-1073, /* subnormal: slow to make */
+                         /* a subnormal constant: slow to compute */
+                         .below = ((double)c->k + 2) * 0x1p-1073,
                          .allowed = allowed,
                          .m = c->m,
                          .n = c->n,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Panels of a convolution's image, gathered from its planes when a block needs them: an implicit
- * GEMM without a matrix of windows.  A panel serves all register tiles of its column.
+ * Packs a convolution's image into planes, and gathers panels from these when a block needs them:
+ * an implicit GEMM. A panel serves all register tiles of its column.
  *
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "backends/llvm/kernel/kernel.h"
@@ -26,10 +26,10 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 typedef int8_t v16c __attribute__((vector_size(16)));
 typedef int16_t v16h __attribute__((vector_size(32)));
 
-/* AHEAD: rows of a panel that are fetched early; ROOM: bytes of words before they become pairs */
+/* AHEAD: rows of a panel that are prefetched; ROOM: bytes of words before they are interleaved */
 enum { VECTOR = 64, BATCH = 16, AHEAD = 12, ROOM = 4 * 4 * KERNEL_NR };
 
-/* Columns of a panel that are neighbours in the planes. */
+/* Columns of a panel that are contiguous in the planes. */
 struct run {
     int64_t to, count, from;
 };
@@ -56,12 +56,12 @@ static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct 
             image++;
         }
     }
-    if (runs > 0 && end < columns)      /* what is computed and not stored */
+    if (runs > 0 && end < columns)      /* columns that are computed but not stored */
         run[runs - 1].count += columns - end;
     return runs;
 }
 
-/* GCC would copy by 16 bytes. */
+/* Copied as vectors, since GCC would copy 16 bytes at a time. */
 #if defined(__AVX2__)
 typedef char part __attribute__((vector_size(32), aligned(1), may_alias));
 #else
@@ -78,7 +78,7 @@ FLAT void copy_vector(char *to, const char *from)
         *(part *)(void *)(to + i * sizeof(part)) = v[i];
 }
 
-/* Copies whole vectors: what is too much lies where the next run, or the next row, begins. */
+/* Copies whole vectors.  The next run, or the next row, overwrites what exceeds a run. */
 FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *from, char *to)
 {
     for (int i = 0; i < runs; i++)
@@ -86,7 +86,7 @@ FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *
             copy_vector(to + run[i].to * bytes + x, from + run[i].from * bytes + x);
 }
 
-/* `group` rows of n elements of so many bytes, side by side. */
+/* Interleaves `group` rows of n elements of `bytes` bytes. */
 FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to)
 {
     int64_t x = 0;
@@ -98,9 +98,9 @@ FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to
             memcpy(to + (x * group + q) * bytes, row[q] + x * bytes, (size_t)bytes);
 }
 
-/* Rows p, p + 1, ... of a limb: of elements or words. */
+/* Iterates over rows p, p + 1, ... of a limb, in elements or words. */
 struct walk {
-    const char *at;     /* of the channel, or the group of channels */
+    const char *at;     /* address of the channel, or of the group of channels */
     int64_t tap;
 };
 
@@ -125,7 +125,7 @@ FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
     return at;
 }
 
-/* `count` runs of one vector each, or (0) any. */
+/* Gathers runs. count: number of runs, each at most one vector long, or 0 for any runs. */
 FLAT void gather_some(const struct kernel_call *c, const struct run *run, int runs, int count,
                       struct walk w, int64_t len, int64_t bytes, char *room)
 {
@@ -144,7 +144,7 @@ FLAT void gather_some(const struct kernel_call *c, const struct run *run, int ru
         for (int64_t t = w.tap; t < end; t++, room += row) {
             const char *at = w.at + x->tap[t] * bytes;
 
-            /* planes lie on pages of their own, where no prefetcher of the CPU follows */
+            /* planes lie on different pages, where hardware prefetchers do not follow */
             __builtin_prefetch(at + run[0].from * bytes + ahead);
             if (!count)
                 copy_runs(run, runs, bytes, at, room);
@@ -157,7 +157,7 @@ FLAT void gather_some(const struct kernel_call *c, const struct run *run, int ru
 FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
                       int64_t len, int64_t bytes, char *room)
 {
-    const bool one = c->op[1].planes->nr * bytes <= VECTOR; /* vector a run */
+    const bool one = c->op[1].planes->nr * bytes <= VECTOR; /* a run is at most one vector */
 
     switch (one ? runs : 0) {
     case 1: gather_some(c, run, runs, 1, w, len, bytes, room); break;
@@ -195,7 +195,7 @@ FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int 
     }
 }
 
-/* Where group 8 has words side by side: two rows of so many words. */
+/* Interleaves the words of two rows, for groups of eight bytes. */
 FLAT void pair_rows(const char *first, const char *second, int64_t words, char *to)
 {
     for (int64_t x = 0; x < words; x += 4, to += 2 * sizeof(v4i)) {
@@ -210,7 +210,7 @@ FLAT void pair_rows(const char *first, const char *second, int64_t words, char *
     }
 }
 
-/* Words are gathered first, as many as there is room for. */
+/* Gathers words first, as many as fit ROOM, and interleaves them. */
 FLAT void gather_pairs(const struct kernel_call *c, const struct run *run, int runs, int limb,
                        int64_t p0, int64_t len, char *room)
 {
@@ -253,7 +253,7 @@ void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_
         gather_groups(c, run, runs, w, len, 4, 1, room);
     else
         gather_groups(c, run, runs, w, len, f->group, f->bytes, room);
-    if (f->matrix)      /* whole steps of the unit */
+    if (f->matrix)      /* pads to whole steps of the unit */
         for (int64_t p = (len + 3) / 4; p % 16; p++)
             memset(room + p * 4 * nr, 0, (size_t)nr * 4);
 }
@@ -297,9 +297,9 @@ void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, doubl
     }
 }
 
-/* ---- planes of elements as they are ---------------------------------------------------------- */
+/* ---- planes of unchanged elements ------------------------------------------------------------ */
 
-/* GCC would take longer vectors element by element. */
+/* GCC would handle longer vectors element by element. */
 #if defined(__AVX2__)
 #define EVEN_WORDS 0, 2, 4, 6, 8, 10, 12, 14
 #define EVEN_BYTES                                                                              \
@@ -314,7 +314,7 @@ typedef int8_t part_bytes __attribute__((vector_size(16)));
 typedef int32_t part_words __attribute__((vector_size(16)));
 #endif
 
-/* Every second element of two registers. */
+/* Packs every second element of two registers into one. */
 FLAT void halve(char *to, const char *from, int size)
 {
     part_bytes a, b, even;
@@ -328,7 +328,7 @@ FLAT void halve(char *to, const char *from, int size)
     memcpy(to, &even, sizeof even);
 }
 
-/* count elements, `step` elements apart. */
+/* Copies `count` elements that are `step` elements apart. */
 FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, int size)
 {
     int64_t x = 0, each = (int64_t)sizeof(part_bytes) / size;
@@ -337,7 +337,7 @@ FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, in
         memcpy(to, from, (size_t)(count * size));
         return;
     }
-    /* what is read beyond an element is the next one's: the last is read alone */
+    /* reads beyond an element stay within the next one, so the last is read alone */
     if (step == 2 && (size == 1 || size == 4) && count > each) {
         for (; x + 2 * each < count; x += 2 * each) {
             halve(to + x * size, from + 2 * x * size, size);
@@ -352,7 +352,7 @@ FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, in
         memcpy(to + x * size, from + x * step * size, (size_t)size);
 }
 
-/* A row of a phase: zeros, elements of a row of the image, zeros. */
+/* Copies a row of a phase: zeros, elements of a row of the image, zeros. */
 FLAT void copy_row(const struct patch *w, const char *from, int64_t first, int64_t columns,
                    int size, char *to)
 {
@@ -369,7 +369,7 @@ FLAT void copy_row(const struct patch *w, const char *from, int64_t first, int64
     memset(to + end * size, 0, (size_t)((columns - end) * size));
 }
 
-/* Adds a unit's offset to bytes, and them to the sums of their pixels. */
+/* Adds a unit's offset to bytes, and the results to the sums of their pixels. */
 FLAT void offset_row(int8_t *to, int64_t columns, int8_t offset, int32_t *sums)
 {
     int64_t x = 0;
@@ -391,7 +391,7 @@ FLAT void offset_row(int8_t *to, int64_t columns, int8_t offset, int32_t *sums)
     }
 }
 
-/* Row `row` of the planes of a channel. */
+/* Copies row `row` of the planes of a channel. */
 FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row, int size)
 {
     const struct packed *o = &c->op[1];
@@ -414,7 +414,7 @@ FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row,
                    o->sums + row * x->columns);
 }
 
-/* What panels of the last pixels read, of plane `plane`. */
+/* Clears what panels read beyond the last pixels of a plane. */
 FLAT void clear_rest(const struct kernel_call *c, int64_t plane, int64_t size)
 {
     const struct packed *o = &c->op[1];
@@ -426,10 +426,10 @@ FLAT void clear_rest(const struct kernel_call *c, int64_t plane, int64_t size)
 
 /* ---- planes of words ------------------------------------------------------------------------- */
 
-/* A row of a phase: where column 0 of channel 0 is, or would be, and which columns are pixels of
- * the image. */
+/* A row of a phase: address of column 0 of channel 0, even if that is padding, and the columns that
+ * are pixels of the image. */
 struct plane_row {
-    const char *from, *memory_end;      /* behind the last element of the images */
+    const char *from, *memory_end;      /* end of the images in memory */
     int64_t step, begin, end;   /* step: elements from column to column */
 };
 
@@ -457,8 +457,8 @@ FLAT struct plane_row pixels_of(const struct kernel_call *c, int64_t row)
                                step * w->col, begin, end };
 }
 
-/* Sixteen bytes, every `step`-th from `from` on, of which `count` are needed.  What lies between
- * and behind may be read, but nothing from `end` on. */
+/* Copies every `step`-th byte from `from` on, at most sixteen, of which `count` are needed.  It may
+ * read between and beyond them, but not at or beyond `end`. */
 FLAT void sixteen_apart(char *to, const char *from, int64_t step, int64_t count, const char *end)
 {
     if (step == 1 && end - from >= 16) {
@@ -476,7 +476,7 @@ FLAT void sixteen_apart(char *to, const char *from, int64_t step, int64_t count,
     }
 }
 
-/* Words of `count` channels that are rows of pixels. */
+/* Interleaves `count` NCHW channels into words. */
 FLAT void join_row(const struct plane_row *p, int64_t channel, int64_t step, int count, char *to)
 {
     char room[4][16] = { 0 }, words[64];
@@ -499,7 +499,7 @@ FLAT void join_row(const struct plane_row *p, int64_t channel, int64_t step, int
     }
 }
 
-/* Words of two channels that are rows of pixels, each byte as 16 bits. */
+/* Interleaves two NCHW channels, each byte extended to 16 bits. */
 FLAT void pair_row(const struct plane_row *p, int64_t channel, int64_t step, int count,
                    int is_unsigned, char *to)
 {
@@ -516,7 +516,8 @@ FLAT void pair_row(const struct plane_row *p, int64_t channel, int64_t step, int
     }
 }
 
-/* Words that lie in each pixel, of groups [from, end), `plane` bytes from one to the next. */
+/* Transposes words of NHWC pixels, of groups [from, end), to planes that are `plane` bytes
+ * apart. */
 FLAT void turn_row(const struct plane_row *p, int64_t from, int64_t end, int64_t plane, char *to)
 {
     int64_t x = p->begin, turned = (end - from) / 16 * 16;
@@ -536,7 +537,7 @@ FLAT void turn_row(const struct plane_row *p, int64_t from, int64_t end, int64_t
             memcpy(to + q * plane + 4 * x, p->from + x * p->step + 4 * (from + q), 4);
 }
 
-/* Adds a unit's offset to words, and them to the sums of their pixels. */
+/* Adds a unit's offset to words, and their bytes to the sums of their pixels. */
 FLAT void offset_words(char *to, int64_t columns, int32_t flip, int32_t *sums)
 {
     int64_t x = 0;
@@ -563,7 +564,7 @@ FLAT void offset_words(char *to, int64_t columns, int32_t flip, int32_t *sums)
     }
 }
 
-/* Row `row` of the planes of groups [from, end). */
+/* Packs row `row` of the planes of groups [from, end). */
 FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, int64_t row)
 {
     const struct packed *o = &c->op[1];
@@ -599,7 +600,7 @@ FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, i
                      to + (q - from) * plane);
     }
     for (int64_t q = from; q < end && c->config->offsets; q++) {
-        int64_t count = x->channels - 4 * q; /* missing channels stay 0 */
+        int64_t count = x->channels - 4 * q; /* bytes of missing channels stay 0 */
 
         offset_words(to + (q - from) * plane, x->columns,
                      count < 4 ? flip & ((1 << 8 * count) - 1) : flip,
@@ -615,7 +616,7 @@ FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64
 
     for (int64_t row = first; row < end && x->group > 1; row++)
         words_of_row(c, from / x->group, (to + x->group - 1) / x->group, row);
-    /* as the image lies in memory */
+    /* in the order of the image in memory */
     for (int64_t channel = from; channel < to && x->group == 1; channel++)
         for (int64_t row = first; row < end; row++)
             copy_row_of(c, channel, row, size);
@@ -627,7 +628,7 @@ FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64
 
 void COPY(const struct kernel_call *c, int64_t from, int64_t to, int64_t first, int64_t end)
 {
-    switch (c->config->bytes) { /* of constant size */
+    switch (c->config->bytes) { /* constant sizes */
     case 1: copy_rows(c, from, to, first, end, 1); break;
     case 2: copy_rows(c, from, to, first, end, 2); break;
     case 4: copy_rows(c, from, to, first, end, 4); break;

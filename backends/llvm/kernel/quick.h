@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions whose results are rounded to binary32 next, to nearest.  A double that is at most 2^-40
- * off, relative, rounds as the exact value does, unless it lies that near to the middle of two
- * numbers of binary32.  So a block of elements is computed in single doubles; where one of them is
- * in doubt, all of the block in the pairs of ir/num/functions.h (Ziv's test). */
+ * Functions whose results are rounded to nearest in FP32.  A double with a relative error of at
+ * most 2^-40 rounds as the exact value does, unless it is as near to a midpoint of two FP32
+ * numbers.  So a block of elements is computed in single doubles; if one of them is doubtful, the
+ * block is computed again in the pairs of ir/num/functions.h (Ziv's test). */
 #ifndef LIMBER_KERNEL_QUICK_H
 #define LIMBER_KERNEL_QUICK_H
 
@@ -11,8 +11,8 @@
 
 enum { QUICK_BLOCK = 64 };
 
-/* The bits that binary32 drops lie around their middle; or y is subnormal there, or NaN.  0 is what
- * functions return where their value rounds to it. */
+/* True if the bits that FP32 drops are near the midpoint, or y is subnormal in FP32, or NaN. 0 is
+ * not doubtful: functions return it if their value rounds to it. */
 PRIM int quick_doubt(double y)
 {
     const uint64_t rest = fn_bits(y) & 0x1fffffff, middle = 1u << 28, near = 1u << 13;
@@ -20,8 +20,8 @@ PRIM int quick_doubt(double y)
     return (rest - (middle - near) <= 2 * near) | !((FN_ABS(y) >= 0x1p-126) | (y == 0));
 }
 
-/* The same of y that may be subnormal: there numbers are 2^-149 apart, as sums with 1.5 x 2^-97
- * are. */
+/* True if y, which may be subnormal in FP32, is near a midpoint.  Subnormal numbers are 2^-149
+ * apart, as are sums with 1.5 x 2^-97. */
 PRIM int quick_doubt_small(double y)
 {
     const double v = FN_ABS(y), off = FN_ABS(v - ((v + 0x1.8p-97) - 0x1.8p-97));
@@ -29,7 +29,7 @@ PRIM int quick_doubt_small(double y)
     return v < 0x1p-126 ? off > 0x1.ffp-151 : quick_doubt(y);
 }
 
-/* e^x = s + s p for |x| < 700 */
+/* Computes e^x = s + s p for |x| < 700. */
 PRIM void quick_power(double x, double *s, double *p)
 {
     double at = FN_FMA(x, FN_LOG2E_0, FN_MAGIC), k = at - FN_MAGIC, q;
@@ -48,7 +48,7 @@ PRIM double quick_e(double x)
     return FN_FMA(s, p, s);
 }
 
-/* Beyond these bounds values round to 0, to infinity, or to the operand. */
+/* Beyond the bounds of these functions, values round to 0, to infinity or to the operand. */
 PRIM double quick_exp(double x)
 {
     double y = quick_e(fn_cut(x, -110, 90));

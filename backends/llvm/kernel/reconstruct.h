@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Totals become elements of C: combined, scaled, rounded once. */
+ * Converts totals to elements of C: combines, scales, and rounds once. */
 #ifndef LIMBER_KERNEL_RECONSTRUCT_H
 #define LIMBER_KERNEL_RECONSTRUCT_H
 
-/* ---- totals of 62 bits to binary64, binary32 or integers ------------------------------------- */
+/* ---- totals of 62 bits to FP64, FP32 or integers --------------------------------------------- */
 
-/* One conversion rounds, the power of two is exact. */
+/* Rounds by one conversion; scaling by a power of two is exact. 0 if it may not be. */
 FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                      int64_t cols, const v8l v[2])
 {
@@ -31,7 +31,7 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     return 1;
 }
 
-/* The same of floats of 8 and 16 bits. */
+/* Variant of store_small for floats of 8 and 16 bits. */
 FLAT int store_small_narrow(const struct kernel_call *c, const struct block *b, int64_t i,
                             int64_t j0, int64_t cols, const v8l v[2])
 {
@@ -48,8 +48,8 @@ FLAT int store_small_narrow(const struct kernel_call *c, const struct block *b, 
     return 1;
 }
 
-/* Takes the scales of integers away; 0: by a shift that is none, or one has a fraction, as sums of
- * floats may. */
+/* Removes the scales of integers by a shift. 0 if the shift is out of range, or an element has a
+ * fraction, as sums of floats may. */
 FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                  v8l v[2])
 {
@@ -69,7 +69,7 @@ FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, 
     return 1;
 }
 
-/* Integers of 62 bits; answers how many did not fit. */
+/* Stores integers of 62 bits; returns how many did not fit. */
 FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, int64_t i,
                             int64_t j0, int64_t cols, const v8l v[2])
 {
@@ -116,7 +116,8 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
     }
 }
 
-/* Column j0 + j: a scale beyond one power of two, alpha and beta, or beside special ones. */
+/* Stores column j0 + j alone: its scale exceeds one power of two, or there are alpha, beta or
+ * special values. */
 FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                        int64_t j, const int64_t *v)
 {
@@ -155,7 +156,7 @@ FLAT int column_bits(void)
     return FIXED(wide) ? KERNEL_WIDE_COLUMN : KERNEL_COLUMN;
 }
 
-/* The columns of eight integers. */
+/* Computes the columns of eight integers. */
 FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                            v8d column[KERNEL_COLUMNS])
 {
@@ -176,14 +177,14 @@ FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64
         column[d] = FMA(share, all_d(-CFG(c).product[d]), column[d]);
 }
 
-/* Integers as sums of columns; column d counts 2^(column_bits d) and is below 2^53.  Sixteen at
- * once, for the sake of the constants. */
+/* Computes integers as sums of columns.  Column d has weight 2^(column_bits d) and is below 2^53.
+ * Sixteen at once share the loads of constants. */
 FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                      v8d low[KERNEL_COLUMNS], v8d high[KERNEL_COLUMNS])
 {
     v8d share_low = all_d(0), share_high = all_d(0);
 
-    if (FIXED(wide)) {  /* sixteen registers hold the columns of eight at most */
+    if (FIXED(wide)) {  /* sixteen registers suffice for the columns of eight */
         columns_of_eight(c, total, i, j, low);
         columns_of_eight(c, total, i, j + 8, high);
         return;
@@ -211,7 +212,7 @@ FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, 
     }
 }
 
-/* Adds x to a double-double; the error of the upper sum goes to the lower. */
+/* Adds x to a double-double; the error of the upper sum is added to the lower one. */
 FLAT void add_term(v8d x, v8d *high, v8d *low)
 {
     v8d sum = *high + x, part = sum - *high;
@@ -220,8 +221,8 @@ FLAT void add_term(v8d x, v8d *high, v8d *low)
     *high = sum;
 }
 
-/* The sum of the columns, from the top, as a double-double: exact as long as 106 bits hold it,
- * then off by less than 2^-100 of it. */
+/* Sums the columns from the top as a double-double: exact up to 106 bits, else with a relative
+ * error below 2^-100. */
 FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
@@ -229,7 +230,7 @@ FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
         add_term(column[d] * power_of_two(column_bits() * d), high, low);
 }
 
-/* The same of accumulators with weights, the largest first: each as two exact doubles. */
+/* Sums weighted accumulators, the largest first, each as two exact doubles. */
 FLAT void sum_weighted(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                        v8d *high, v8d *low)
 {
@@ -245,21 +246,20 @@ FLAT void sum_weighted(const struct kernel_call *c, const char *total, int64_t i
 
 FLAT v8d size_of_lanes(v8d x) { return (v8d)((v8l)x & INT64_MAX); }
 
-/* What a sum whose terms have this size may be off by. */
+/* Error bound of a sum; size: sum of its terms' magnitudes. */
 FLAT v8d uncertain_of(const struct kernel_call *c, v8d size, double share)
 {
     return CFG(c).uncertain_count ? size * share + power_of_two(CFG(c).uncertain) : size * share;
 }
 
-/* The nearest binary64 or binary32; lanes that this cannot tell, or that leave the range of
- * normal numbers, are not sure.  exact: high + low is the sum itself, so that one which lies in the
- * middle between two binary32 is known, too. */
+/* Rounds to FP64 or FP32.  Returns the mask of lanes that are decided and in the range of normal
+ * numbers. exact: high + low is the sum itself, so that ties of FP32 are decided, too. */
 FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, v8d terms,
                      v8l scale, v8d *out)
 {
     v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(c, terms, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
-    v8l zero = (v8l)(r == 0);       /* once scaled, a number beyond the range may look like one */
+    v8l zero = (v8l)(r == 0);       /* scaling could make an out-of-range number look like 0 */
 
     sure = (v8l)(r + (rest + uncertain) == r) & (v8l)(r + (rest - uncertain) == r);
     scale = (scale << 52) & ~zero;
@@ -268,7 +268,7 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
         v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
-        /* scaled like r; where that is in range, so is what is smaller by up to 2^50 */
+        /* scaled like r; if r is in range, so is a number smaller by up to 2^50 */
         about = (v8d)((v8l)about + scale);
         r = (v8d)((v8l)r + scale);
         up = TO(v8f, r + about);
@@ -282,7 +282,7 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
     return sure & (normal | zero);
 }
 
-/* The same of codes of floats of 8 and 16 bits. */
+/* Rounds to codes of floats of 8 and 16 bits; returns the mask of decided lanes. */
 FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale, v8l *code)
 {
     v8d r = high + low, rest = (high - r) + low, size = size_of_lanes(r);
@@ -292,7 +292,7 @@ FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale,
 
     scale = (scale << 52) & ~zero;
     sure = (v8l)(about < size) & normal;
-    /* two columns are exact as two doubles */
+    /* two columns are exactly two doubles */
     exact = (v8l)(rest == 0) & (normal | zero) &
             (FIXED(columns) <= 2 && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count ?
                  all_l(-1) :
@@ -304,7 +304,7 @@ FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale,
     return exact | (sure & (up == narrow_codes(c, r - about)));
 }
 
-/* x shifted left by s, or right by -s; nothing is left of it beyond 63. */
+/* x shifted left by s, or right by -s; 0 if |s| > 63. */
 FLAT v8u shifted(v8u x, v8l s)
 {
     v8u left = x << (v8u)(s & 63), right = x >> (v8u)(-s & 63);
@@ -312,8 +312,8 @@ FLAT v8u shifted(v8u x, v8l s)
     return (left & (v8u)((s >= 0) & (s < 64))) | (right & (v8u)((s < 0) & (s > -64)));
 }
 
-/* The magnitude's top 128 bits, left-justified in two words, the exponent of the highest bit, and
- * whether anything lies below. */
+/* Top 128 bits of a magnitude, left-justified in two words, the exponent of the highest bit, and a
+ * sticky flag for lower bits. */
 struct top {
     v8u high, low;
     v8l exp;
@@ -346,7 +346,7 @@ FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
     t->low = t->low << (v8u)(beyond & 1);
 }
 
-/* binary128: 112 bits behind the first, to nearest even. */
+/* Rounds to binary128: 112 fraction bits, to nearest even. */
 FLAT v8l round_quad(const struct top *t, v8l sign, v8l scale, v8u *high, v8u *low)
 {
     v8l field = t->exp + scale + 16383, up;
@@ -356,13 +356,13 @@ FLAT v8l round_quad(const struct top *t, v8l sign, v8l scale, v8u *high, v8u *lo
     up = (v8l)(cut > half) | ((v8l)(cut == half) & (t->rest | (v8l)((lo & 1) != 0)));
     lo -= (v8u)up;
     hi -= (v8u)(up & (v8l)(lo == 0));
-    /* the leading bit of hi, 2^48, is added to the field */
+    /* adds the leading bit of hi, 2^48, to the exponent field */
     *high = (hi + ((v8u)(field - 1) << 48)) | (v8u)sign;
     *low = lo;
     return (field > 0) & (field < 0x7ffe);
 }
 
-/* double-double: the nearest double, then what it leaves, rounded once. */
+/* Rounds to a double-double: the nearest double, then the remainder, rounded once. */
 FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
 {
     v8u m = t->high >> 11, cut = t->high & 0x7ff, half = (v8u)all_l(0x400);
@@ -371,8 +371,8 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
 
     up = (v8l)(cut > half) | ((v8l)(cut == half) & ((v8l)(t->low != 0) | t->rest |
                                                     (v8l)((m & 1) != 0)));
-    left = (v8l)cut - (up & 0x800);         /* of 2^-63, before the low word */
-    /* an odd last bit stands for all that lies below */
+    left = (v8l)cut - (up & 0x800);         /* in units of 2^-63, before the low word */
+    /* an odd last bit stands for all lower bits */
     y = TO(v8d, left) * 0x1p32 + TO(v8d, (v8l)(t->low >> 32));
     x = TO(v8d, (v8l)(t->low & 0xffffffff) | (t->rest & 1));
     /* the unit of the low part's bits is a normal number */
@@ -390,7 +390,8 @@ FLAT int is_ordinary(double scalar)
     return size >= 0x1p-300 && size <= 0x1p300;
 }
 
-/* alpha x + beta c0 as double-doubles, whose errors are far below 2^-95 of the terms. */
+/* True if alpha x + beta c0 is computed in double-doubles, with errors far below 2^-95 of the
+ * terms. */
 FLAT int adds_pairs(const struct kernel_call *c)
 {
     return !CFG(c).plain && stores_binary(c) &&
@@ -398,7 +399,7 @@ FLAT int adds_pairs(const struct kernel_call *c)
            (!CFG(c).has_beta || is_ordinary(c->beta_f64));
 }
 
-/* A double-double times a double. */
+/* Multiplies a double-double by a double. */
 FLAT void multiply_pair(double by, v8d *high, v8d *low)
 {
     v8d product = *high * by;
@@ -407,9 +408,9 @@ FLAT void multiply_pair(double by, v8d *high, v8d *low)
     *high = product;
 }
 
-/* c0 of eight lanes joins, scaled as x is; *terms grows with it.  Lanes that are left to the long
- * way: no normal number, out of range once scaled, or zeros, whose signs matter.  *exact: lanes
- * whose pair is the sum itself. */
+/* Adds beta c0 of eight lanes, scaled like x; *terms grows by its magnitude.  Returns the mask of
+ * lanes left to the slow path: not normal, out of range when scaled, or zeros, whose signs matter.
+ * *exact: lanes whose pair is the exact sum. */
 FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *high, v8d *low,
                  v8l *exact, v8d *terms)
 {
@@ -428,8 +429,8 @@ FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *h
     return bad;
 }
 
-/* Eight elements to `out`; bit x of the answer: element x is not known.  whole: the pairs are the
- * sums of products themselves. */
+/* Rounds eight elements to `out`.  Returns a bit mask of undecided elements. whole: the pairs are
+ * the exact sums of products. */
 FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
                      v8d column[KERNEL_COLUMNS], v8l scale, const char *old, char *out)
 {
@@ -494,7 +495,7 @@ FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
     return left;
 }
 
-/* What C holds where sixteen elements go. */
+/* Loads sixteen elements of C. */
 FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols, char *to)
 {
     int size = CFG(c).c.size;
@@ -507,7 +508,7 @@ FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t co
         __builtin_memcpy(to + x * size, place(c, i, j + x), (unsigned)size);
 }
 
-/* Sixteen sums to elements of C, which stay where they are not known: bits of the answer. */
+/* Stores sixteen sums as elements of C, except undecided ones; returns their bit mask. */
 FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                     int64_t cols, const v8d high[2], const v8d low[2], int whole,
                     v8d first[KERNEL_COLUMNS], v8d second[KERNEL_COLUMNS], const v8l scale[2])
@@ -530,7 +531,7 @@ FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t 
     return left;
 }
 
-/* Sixteen elements; the answer as of eight. */
+/* Rounds and stores sixteen elements; returns the bit mask of undecided ones. */
 FLAT int round_strip(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, int64_t cols)
 {
@@ -549,7 +550,7 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
     return store_sums(c, b, i, j0, cols, high, low, 0, first, second, scale);
 }
 
-/* Results that are rounded many at once: pairs and binary128 from columns only. */
+/* True if results are rounded as vectors; double-doubles and binary128 only from columns. */
 FLAT int rounds_at_once(const struct kernel_call *c)
 {
     int pair = CFG(c).c.kind == LIMBER_KIND_DD || limber_num_is_f128(CFG(c).c);
@@ -567,8 +568,8 @@ FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const 
                           total_step(c));
 }
 
-/* Eight integers without their scales, by way of a double-double, which holds them exactly: scaled
- * integers of 53 bits and more are multiples of what the scales were.  0: one may not fit, or has a
+/* Converts eight integers without their scales, through a double-double, which is exact: scaled
+ * integers of 53 bits and more are multiples of the scales. 0 if one may not fit, or has a
  * fraction. */
 FLAT int whole_eight(v8d column[KERNEL_COLUMNS], v8l scale, v8l *v)
 {
@@ -617,7 +618,7 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     return lost;
 }
 
-/* Totals of 62 bits with scalars. */
+/* Stores totals of 62 bits with alpha and beta. */
 FLAT int64_t small_sum_strip(const struct kernel_call *c, const struct block *b,
                              const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
@@ -646,7 +647,7 @@ FLAT int64_t small_sum_strip(const struct kernel_call *c, const struct block *b,
     return lost;
 }
 
-/* A strip of one row; answers how many integers did not fit. */
+/* Stores a strip of one row; returns how many integers did not fit. */
 FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
@@ -665,7 +666,8 @@ FLAT v8d float_totals(const struct kernel_call *c, const char *scratch, int acc,
     return FIXED(unit) == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
 }
 
-/* Eight dense elements: what limber_store_float does; 0 where a term may have left binary64. */
+/* Stores eight contiguous elements, as limber_store_float does; 0 if a term may have overflowed
+ * FP64. */
 FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG(c).has_alpha)
@@ -684,7 +686,7 @@ FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
     return 1;
 }
 
-/* The same of floats of 8 and 16 bits, without beta. */
+/* Variant of store_eight for floats of 8 and 16 bits, without beta. */
 FLAT int store_eight_narrow(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG(c).has_beta)
@@ -693,7 +695,7 @@ FLAT int store_eight_narrow(const struct kernel_call *c, char *to, v8d x)
     return 1;
 }
 
-/* The weighted sum of the accumulators, from the last to the first. */
+/* Weighted sum of the accumulators, from the last to the first. */
 FLAT v8d float_sum(const struct kernel_call *c, const char *scratch, int64_t i, int64_t j)
 {
     int last = CFG(c).accumulators - 1;
@@ -706,8 +708,8 @@ FLAT v8d float_sum(const struct kernel_call *c, const char *scratch, int64_t i, 
     return x;
 }
 
-/* Eight dense binary32 elements, of sums that are off by less than `off`.  Bit x of the answer:
- * element x is not known, and is as it was.  All terms are normal numbers of binary64, or zero. */
+/* Stores eight contiguous FP32 elements from sums with errors below `off`.  Returns the bit mask of
+ * undecided elements, which stay unchanged.  All terms are zero or normal numbers of FP64. */
 FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
 {
     v8f old = LOAD(v8f, to), up, down;
@@ -739,7 +741,7 @@ FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
     return left;
 }
 
-/* The same of dense floats of 8 and 16 bits, without scalars. */
+/* Variant of store_near for floats of 8 and 16 bits, without alpha and beta. */
 FLAT int store_near_narrow(const struct kernel_call *c, char *to, v8d x, v8d off)
 {
     v8d size = (v8d)((v8l)x & INT64_MAX);
@@ -755,13 +757,13 @@ FLAT int store_near_narrow(const struct kernel_call *c, char *to, v8d x, v8d off
     return 1;
 }
 
-/* Of the columns of a block. */
+/* Norms of the columns of a block. */
 FLAT const double *norms_of_b(const struct kernel_call *c, const struct block *b)
 {
     return c->op[1].planes ? b->norms : c->op[1].norm + b->j0;
 }
 
-/* What the sum of row i and of eight columns may be off by. */
+/* Error bound of the sums of row i and eight columns. */
 FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
     double line = c->op[0].norm[b->i0 + i] * power_of_two(CFG(c).uncertain);
@@ -769,8 +771,8 @@ FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i
     return LOAD(v8d, norms_of_b(c, b) + j) * line;
 }
 
-/* A column of B as packed: elements at[tap[t]] of the taps of a channel, then of the next channel,
- * `step` further.  Of a panel there is one tap. */
+/* Iterates over a packed column of B: elements at[tap[t]] for the taps of a channel, then of the
+ * next channel, `step` elements further.  A panel has one tap. */
 struct column {
     const double *at;
     const int64_t *tap;
@@ -804,8 +806,8 @@ FLAT double next_of(struct column *x)
     return v;
 }
 
-/* Element (i,j) from packed elements, whose products are exact, as a pair of doubles: Dot2 of
- * Ogita, Rump and Oishi 2005.  Where that does not tell, from the operands. */
+/* Computes element (i, j) from packed elements, whose products are exact, by Dot2 of Ogita, Rump
+ * and Oishi 2005; if that does not decide it, from the unpacked operands. */
 SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
     const struct packed *oa = &c->op[0];
@@ -819,7 +821,7 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
     int known;
 
     __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
-    if (c->adds) {      /* panels have the last part of k alone */
+    if (c->adds) {      /* panels hold only the last part of k */
         c->cold->exact(c, at_a, at_b);
         return;
     }
@@ -844,7 +846,7 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
                           oa->norm[at_a] * norms_of_b(c, b)[j] * ((k + 8) * (k + 8) * 0x1p-104));
     __atomic_fetch_add(c->recomputed_ns, c->cold->nanoseconds() - start, __ATOMIC_RELAXED);
     if (!known)
-        c->cold->exact(c, at_a, at_b);  /* counts its time itself */
+        c->cold->exact(c, at_a, at_b);  /* measures its own time */
 }
 
 SLOW void near_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -906,9 +908,8 @@ FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
     return 0;
 }
 
-/* A strip with special and other elements is stored as if it had only others.  Those that are
- * special then are what they were again, since beta may need it, and become what NaN and infinities
- * make of them. */
+/* Stores a strip with special and ordinary elements as if all were ordinary.  Then special ones are
+ * restored, since beta may need them, and stored as NaN and infinities decide. */
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {

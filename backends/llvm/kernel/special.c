@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Results that NaN and infinities decide.  Only classes matter: a NaN in either line, or an
- * infinity that meets a zero, makes a NaN; infinities of both signs do; else the infinity's sign is
- * that of the product.  Bits, a word for 64 elements, answer that for a word at once. */
+ * Results with NaN and infinities.  Only classes of elements matter.  A NaN in either line gives
+ * NaN, and so do infinity times zero, and infinities of both signs; otherwise the infinity has its
+ * product's sign.  Bit sets decide this for 64 elements at once. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 
 #include <string.h>
 
-enum { LINES = KERNEL_LANES };      /* of a task */
+enum { LINES = KERNEL_LANES };      /* in a task */
 
 static int64_t words_of(int64_t k)
 {
@@ -30,7 +30,7 @@ void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memor
     s->nan = (uint8_t *)(s->infinite + plane);
 }
 
-/* One bit each of an element: positive, negative, infinite, NaN. */
+/* Flags of an element: positive, negative, infinite, NaN. */
 struct bits { uint64_t positive, negative, infinite, nan; };
 
 static struct bits of_binary(uint64_t v, int size)
@@ -52,7 +52,7 @@ static struct bits of_any(limber_format f, const char *at)
     return (struct bits){ !x[0].sign, x[0].sign, x[0].kind == NUM_inf, 0 };
 }
 
-/* Bits of 64 elements, or fewer. */
+/* Sets the flags of element `at` of up to 64. */
 static void add_bits(struct bits *all, struct bits x, int at)
 {
     all->positive |= x.positive << at;
@@ -61,7 +61,7 @@ static void add_bits(struct bits *all, struct bits x, int at)
     all->nan |= x.nan;
 }
 
-/* size: a constant, for the sake of the loop. */
+/* size: a constant, so that the loop is specialised. */
 static inline __attribute__((always_inline)) void word_of(struct bits *all, const char *at,
                                                           int64_t step, int count, int size)
 {
@@ -122,7 +122,7 @@ double limber_classes_sum(const struct classes *a, int64_t i, const struct class
 
         if (!infinite)
             continue;
-        nan |= infinite & ~((ap[w] | an[w]) & (bp[w] | bn[w]));     /* meets a zero */
+        nan |= infinite & ~((ap[w] | an[w]) & (bp[w] | bn[w]));     /* infinity times zero */
         up |= infinite & ((ap[w] & bp[w]) | (an[w] & bn[w]));
         down |= infinite & ((ap[w] & bn[w]) | (an[w] & bp[w]));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of epilogues on short arrays that are in the first level of cache, and the conversions of
- * their results, compiled once for each instruction set.  What is not here goes through doubles. */
+ * Steps of epilogues on short arrays in L1, and the conversion of their results.  Compiled once for
+ * each instruction set.  Other steps are computed in doubles. */
 #include "backends/llvm/kernel/kernel.h"
 
 #if !defined(__aarch64__)
@@ -12,7 +12,7 @@
 #define STORE limber_steps_store
 #endif
 
-/* Arrays may be one, but element i meets element i alone.  Results have one NaN. */
+/* Arrays may be the same, but iteration i touches element i only.  NaN results are canonical. */
 #define SAFELY _Pragma("clang loop vectorize(assume_safety)")
 #define EACH(value) \
     SAFELY for (int64_t i = 0; i < n; i++) { \
@@ -22,7 +22,7 @@
     } \
     return 1
 
-/* y may be x; to may be either. */
+/* y may be equal to x, and `to` to either. */
 #define DEFINE(name) \
     static int name(const struct epilogue_step *s, const TYPE *x, const TYPE *y, TYPE *to, \
                     int64_t n) \
@@ -79,7 +79,7 @@ static void store_bf16(const float *x, uint16_t *to, int64_t n)
     }
 }
 
-/* To nearest even, within the format; NaN gives 0. */
+/* Rounds to nearest even and saturates; NaN gives 0. */
 #define INTEGERS(name, type, low, high) \
     static void name(const float *x, type *to, int64_t n) \
     { \

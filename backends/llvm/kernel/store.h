@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements go to C, in runs where C is dense; which scales are to be undone. */
+ * Stores elements to C, as vectors where C is dense, and finds the scales to be undone. */
 #ifndef LIMBER_KERNEL_STORE_H
 #define LIMBER_KERNEL_STORE_H
 
@@ -19,7 +19,7 @@ FLAT int stores_binary(const struct kernel_call *c)
     return limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c);
 }
 
-/* `cols` elements from column j of this part on are neighbours in memory. */
+/* True if `cols` elements from column j of this part on are contiguous. */
 FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
 {
     int64_t at = c->j0 + j;
@@ -28,7 +28,7 @@ FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
            (!c->c.cols || at % LIMBER_BLOCK + cols <= LIMBER_BLOCK);
 }
 
-/* Stores `cols` of sixteen values of CFG(c).c.size bytes each; one run where C is dense. */
+/* Stores `cols` of sixteen elements of CFG(c).c.size bytes; as one copy if C is dense. */
 FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
                     const char *v)
 {
@@ -48,7 +48,7 @@ FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t c
             __builtin_memcpy(to + x * size, v + x * size, (unsigned)size);
 }
 
-/* Exponents that undo the scales of row i and of sixteen columns; unused columns repeat. */
+/* Exponents that undo the scales of row i and of sixteen columns; missing columns repeat. */
 FLAT void scales_at(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                     v8l e[2])
 {

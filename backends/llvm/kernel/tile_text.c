@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program of the build: prints the register tile of a prebuilt kernel as LLVM assembly text, by
- * the generator that writes it at run time, too.
+ * A program of the build.  It prints the micro-kernel of a prebuilt kernel as LLVM assembly, with
+ * the generator that is also used at run time.
  *
  *   tile_text NAME UNIT MR NR GROUP MATRIX VECTOR_BITS ISA */
 #include "backends/llvm/llvm.h"
@@ -11,7 +11,7 @@
 
 enum { NAME = 1, UNIT, MR, NR, GROUP, MATRIX, VECTOR_BITS, ISA, ARGUMENTS };
 
-/* Those that decide which instruction multiplies bytes. */
+/* Features that decide which instruction multiplies bytes. */
 static unsigned features_of(const char *isa)
 {
     bool arm = strcmp(isa, "dotprod") == 0 || strncmp(isa, "sve", 3) == 0;
@@ -19,7 +19,7 @@ static unsigned features_of(const char *isa)
     return (arm ? CPU_neon : 0) | (strncmp(isa, "sme", 3) == 0 ? CPU_neon | CPU_sme512 : 0);
 }
 
-/* What describes a tile. */
+/* Fills the fields that describe a tile. */
 static void describe(char **argv, struct kernel_config *k, struct target *t)
 {
     k->unit = !strcmp(argv[UNIT], "i8") ? UNIT_i8 : strcmp(argv[UNIT], "f64") ? UNIT_f32 : UNIT_f64;

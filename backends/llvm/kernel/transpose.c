@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Transposition in registers: at step s, lane j+s of row i and lane j of row i+s change places.
- * With registers of 64 bytes sixteen lines go at once; with others as many as a register has
- * elements, then an odd pair of lines.  No block has a loop, which GCC would keep, and the block in
- * memory. */
+ * Transposition in registers: step s exchanges lane j+s of row i with lane j of row i+s.  With
+ * 64-byte registers sixteen lines are transposed at once; otherwise as many as a register has
+ * elements, then an odd pair of lines.  Blocks have no loops, since GCC would keep them, and the
+ * block in memory. */
 #include "backends/llvm/kernel/kernel.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@
 #endif
 #define FLAT static inline __attribute__((always_inline))
 
-/* Bytes ahead of each line's block that are fetched: the CPU's own fetching does not follow so many
- * lines, which often lie on pages of their own. */
+/* Bytes ahead of each line's block that are prefetched.  Hardware prefetchers do not follow so many
+ * lines, which often lie on different pages. */
 enum { AHEAD = 512 };
 
 #ifdef __AVX512F__
@@ -55,7 +55,7 @@ typedef int32_t v16i __attribute__((vector_size(64)));
     v[(i) + (s)] = LOWER##n##_##s(a_, b_);                                                      \
 } while (0)
 
-/* 8 x 8 of 64 bits. */
+/* Transposes 8 x 8 elements of 64 bits. */
 FLAT void transpose8(v8l v[8])
 {
     SWAP(v, 0, 1, 8); SWAP(v, 2, 1, 8); SWAP(v, 4, 1, 8); SWAP(v, 6, 1, 8);
@@ -63,7 +63,7 @@ FLAT void transpose8(v8l v[8])
     SWAP(v, 0, 4, 8); SWAP(v, 1, 4, 8); SWAP(v, 2, 4, 8); SWAP(v, 3, 4, 8);
 }
 
-/* 16 x 16 of 32 bits. */
+/* Transposes 16 x 16 elements of 32 bits. */
 FLAT void transpose16(v16i v[16])
 {
     SWAP(v, 0, 1, 16); SWAP(v, 2, 1, 16); SWAP(v, 4, 1, 16); SWAP(v, 6, 1, 16);
@@ -76,10 +76,10 @@ FLAT void transpose16(v16i v[16])
     SWAP(v, 4, 8, 16); SWAP(v, 5, 8, 16); SWAP(v, 6, 8, 16); SWAP(v, 7, 8, 16);
 }
 
-/* The first `lanes` of 16 elements. */
+/* Stores the first `lanes` of 16 elements. */
 FLAT void put(char *to, const void *v, int lanes, int size)
 {
-    if (lanes == 16)            /* of constant length, as most are */
+    if (lanes == 16)            /* constant lengths for common cases */
         memcpy(to, v, (size_t)(16 * size));
     else if (lanes == 12)
         memcpy(to, v, (size_t)(12 * size));
@@ -87,14 +87,14 @@ FLAT void put(char *to, const void *v, int lanes, int size)
         memcpy(to, v, (size_t)(lanes * size));
 }
 
-/* 4 x 8 of 64 bits: vector i has elements i and i + 4 of all four lines. */
+/* Transposes 4 x 8 elements of 64 bits: vector i has elements i and i + 4 of all four lines. */
 FLAT void transpose4(v8l v[4])
 {
     SWAP(v, 0, 1, 8); SWAP(v, 2, 1, 8);
     SWAP(v, 0, 2, 8); SWAP(v, 1, 2, 8);
 }
 
-/* Eight elements of twelve lines. */
+/* Transposes eight elements of twelve lines. */
 FLAT void turn_twelve(const char *const line[16], int64_t at, char *to, int64_t stride)
 {
     v8l v[8], w[4];
@@ -179,7 +179,7 @@ FLAT v2l longs(const char *at)
     return v;
 }
 
-/* Two elements of 64 bits of two lines. */
+/* Transposes two elements of 64 bits of two lines. */
 FLAT void turn_pairs(const char *a, const char *b, char *to, int64_t stride)
 {
     v2l x = longs(a), y = longs(b), low, high;
@@ -190,14 +190,14 @@ FLAT void turn_pairs(const char *a, const char *b, char *to, int64_t stride)
     memcpy(to + stride, &high, sizeof high);
 }
 
-/* Four of two lines. */
+/* Transposes four elements of 64 bits of two lines. */
 FLAT void turn_two(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     turn_pairs(line[0] + at, line[1] + at, to, stride);
     turn_pairs(line[0] + at + 16, line[1] + at + 16, to + 2 * stride, stride);
 }
 
-/* Four elements of 32 bits of four lines. */
+/* Transposes four elements of 32 bits of four lines. */
 FLAT void turn_quads(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     v4i a = words(line[0] + at), b = words(line[1] + at), c = words(line[2] + at),
@@ -217,14 +217,14 @@ FLAT void turn_quads(const char *const line[], int64_t at, char *to, int64_t str
     memcpy(to + 3 * stride, &row, sizeof row);
 }
 
-/* Eight of four lines. */
+/* Transposes eight elements of 32 bits of four lines. */
 FLAT void turn_four_words(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     turn_quads(line, at, to, stride);
     turn_quads(line, at + 16, to + 4 * stride, stride);
 }
 
-/* Eight elements of 32 bits of two lines. */
+/* Transposes eight elements of 32 bits of two lines. */
 FLAT void turn_two_words(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     for (int half = 0; half < 2; half++, at += 16, to += 4 * stride) {
@@ -243,7 +243,7 @@ FLAT void turn_two_words(const char *const line[], int64_t at, char *to, int64_t
 typedef int64_t v4l __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 
-/* Halves of a vector are of lines that the result has that far apart. */
+/* Joins parts of two lines, whose distance is half a vector, in one vector. */
 FLAT v8i both_words(const char *a, const char *b)
 {
     return __builtin_shufflevector(words(a), words(b), 0, 1, 2, 3, 4, 5, 6, 7);
@@ -254,7 +254,7 @@ FLAT v4l both_longs(const char *a, const char *b)
     return __builtin_shufflevector(longs(a), longs(b), 0, 1, 2, 3);
 }
 
-/* Four elements of 32 bits of eight lines. */
+/* Transposes four elements of 32 bits of eight lines. */
 FLAT void turn_eight_quads(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     v8i a = both_words(line[0] + at, line[4] + at), b = both_words(line[1] + at, line[5] + at);
@@ -274,7 +274,7 @@ FLAT void turn_eight_quads(const char *const line[], int64_t at, char *to, int64
     memcpy(to + 3 * stride, &row, sizeof row);
 }
 
-/* Two elements of 64 bits of four lines. */
+/* Transposes two elements of 64 bits of four lines. */
 FLAT void turn_four_pairs(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     v4l a = both_longs(line[0] + at, line[2] + at), b = both_longs(line[1] + at, line[3] + at), row;
@@ -286,7 +286,7 @@ FLAT void turn_four_pairs(const char *const line[], int64_t at, char *to, int64_
 }
 #endif
 
-/* As many elements as a vector of 64 bytes has. */
+/* Transposes as many elements as fit 64 bytes. */
 FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char *to,
                int64_t stride)
 {
@@ -315,7 +315,7 @@ FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char
 }
 #endif
 
-/* Sizes, and the numbers of lanes that panels have, are constants in the loop. */
+/* Makes the size, and the numbers of lanes that panels have, constants in the loop. */
 #define ROWS(size, lanes)                                                                        \
     for (int64_t p = 0; p < count; p += 64 / (size))                                             \
         turn(line, size, lanes, p * (size), to + p * stride, stride)

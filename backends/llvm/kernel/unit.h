@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels of simulated units: register tiles do what the description says, in narrow lanes where
- * the ranges of the operands allow it, else in wide ones. */
+ * Kernels of simulated units.  Register tiles compute what the description says: in FP32 lanes if
+ * the operands' ranges allow it, else in FP64 lanes. */
 #ifndef LIMBER_KERNEL_UNIT_H
 #define LIMBER_KERNEL_UNIT_H
 
@@ -18,16 +18,16 @@
 
 /* ---- tiles --------------------------------------------------------------------------------- */
 
-/* Where a tile lies: its panels and its first row and column in this part of C. */
+/* A register tile: its panels, and its first row and column in this part of C. */
 struct unit_tile {
     const struct kernel_call *c;
     const char *a, *b, *ea, *eb;
     int64_t i, j;
-    char *to;                   /* binary32, `row` bytes a row */
+    char *to;                   /* FP32 elements, `row` bytes a row */
     int64_t row;
 };
 
-/* Random numbers of sixteen neighbours in a row. */
+/* Seeds of the random numbers of sixteen neighbours in a row. */
 FLAT v16u elements_of(const struct unit_tile *u, int r, int v)
 {
     v16u lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -51,7 +51,7 @@ FLAT void store_values(const struct unit_tile *u, int r, int v, v16f x)
 }
 
 #ifdef KERNEL_LIMB_KIND_unit
-/* The last rounding; element: of the random numbers. */
+/* The final rounding; element: seed of the random numbers. */
 FLAT v8d wide_out(v8d x, v8w element)
 {
     v8l beyond;
@@ -61,7 +61,7 @@ FLAT v8d wide_out(v8d x, v8w element)
     return wide_round(MODEL.out, x, wide_bits(LIMBER_NUMBER(element, 3u, 0u)), &beyond);
 }
 
-/* 0: a tracked sum left the range. */
+/* Computes rows in FP32 lanes; 0 if a tracked sum left the range. */
 FLAT int narrow_work(const struct unit_tile *u, int bounded)
 {
     struct narrow_tile t = { .c = u->c, .a = u->a, .b = u->b, .ea = u->ea, .eb = u->eb,
@@ -120,9 +120,9 @@ SLOW void wide_work(const struct unit_tile *u, int r)
         add_wide(u->c, &t.tally);
 }
 
-/* ---- which lanes a tile may use -------------------------------------------------------------- */
+/* ---- choice of lanes for a tile -------------------------------------------------------------- */
 
-/* Of magnitudes: the largest, the least of nonzeros, the largest 2-norm of a line, squared. */
+/* Largest magnitude, least nonzero magnitude, and largest squared 2-norm of a line. */
 struct extremes { float most, least, norm; };
 
 FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines)
@@ -146,9 +146,9 @@ FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines
 
 enum lanes { LANES_wide, LANES_free, LANES_bounded };
 
-/* Products and sums stay where binary32 is exact, and without overflow of the unit's own formats.
- * |p| <= 2 |a b| + quantum; to nearest or cut |acc| <= 2 (sum of |p|), since acc itself is no
- * farther from acc + p than p; else every rounding may add one unit in the last place. */
+/* Chooses lanes: products and sums must be exact in FP32 and not overflow the unit's formats. |p|
+ * <= 2 |a b| + quantum.  With rounding to nearest or truncation |acc| <= 2 (sum of |p|), since acc
+ * itself is no farther from acc + p than p; otherwise each rounding may add one ulp. */
 FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
     struct extremes a = extremes_of(&c->op[0], i, CONSTANT.mr);
@@ -168,7 +168,7 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
     return CONSTANT.frees ? LANES_free : LANES_wide;
 }
 
-enum { ROWS = 4 };          /* of a tile that are computed at once */
+enum { ROWS = 4 };          /* rows of a tile that are computed at once */
 
 FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
 {
@@ -185,7 +185,7 @@ FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
     }
 }
 #else
-/* All rows of a tile at once. */
+/* Computes all rows of a tile at once. */
 SLOW void half_work(const struct unit_tile *u)
 {
     struct half_tile t = { .c = u->c, .a = u->a, .b = u->b };

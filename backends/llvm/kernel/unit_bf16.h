@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A unit that sums pairs of products of BF16 as AArch64's BFDOT does (arm-bfdot), by BFDOT itself.
- * BFMMLA would do twice as many, but its operands would have to be put together in registers.
- */
+ * The unit arm-bfdot, which sums pairs of BF16 products, computed by BFDOT itself.  BFMMLA is twice
+ * as fast, but its operands would need shuffles. */
 #ifndef LIMBER_KERNEL_UNIT_BF16_H
 #define LIMBER_KERNEL_UNIT_BF16_H
 
 #include <arm_neon.h>
 
-enum { PAIR_ROWS = 4, PAIR_VECTORS = 4 };   /* of sums in registers: 4 x 16 elements */
+enum { PAIR_ROWS = 4, PAIR_VECTORS = 4 };   /* sums in registers: 4 x 16 elements */
 
-/* Two rows of elements along k, side by side; behind the last of all there is a row of zeros. */
+/* Interleaves two rows of elements along k; the last row of an odd k is paired with zeros. */
 FLAT void pairs_of(const uint16_t *row, int64_t lines, int both, bfloat16x8_t pair[2])
 {
     uint16x8_t first = vld1q_u16(row), second = both ? vld1q_u16(row + lines) : vdupq_n_u16(0);
@@ -36,7 +35,7 @@ FLAT void add_pairs(float32x4_t sum[PAIR_ROWS][PAIR_VECTORS], const uint16_t *a,
     }
 }
 
-/* A register tile, all of k: `to` has a row of sums for each of its rows. */
+/* Computes a register tile over all of k.  `to`: sums, row by row. */
 FLAT void sum_pairs(int64_t k, const uint16_t *a, const uint16_t *b, float *to)
 {
     ROLL for (int r = 0; r < CONSTANT.mr; r += PAIR_ROWS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in lanes of binary16, for the instructions of AVX-512 FP16: (1,5,10), whose
- * operations these are, and (1,5,2), which rounds their results once more by adding half a unit to
- * the encoding.  Subnormals, infinities and NaN come by themselves, so no range is looked at.
+ * Simulated units in FP16 lanes, with AVX-512 FP16. (1,5,10) is what the instructions compute;
+ * (1,5,2) rounds their results again by adding half a unit to the encoding.  Subnormals, infinities
+ * and NaN need no special care, so ranges are not checked.
  *
  * proof   sums and products of (1,5,2) in binary16: 11 >= 2 3 + 2 significant bits, and a product
  *         near a tie of (1,5,2)'s subnormals has no bit below 2^-24 (docs/simulation.md) */
@@ -41,7 +41,7 @@ FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v)
     return LOAD(v32h, t->b + p * CONSTANT.nr * 2);
 }
 
-/* To ten fraction bits, which it has, or to two. */
+/* Rounds to ten fraction bits, which needs nothing, or to two. */
 FLAT v32h half_round(v32h x)
 {
     v32s u = (v32s)x;
@@ -68,7 +68,7 @@ FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u 
     return half_add(t, s, sum, x, h);
 }
 
-/* Descriptions with these do not come here. */
+/* Placeholders: units with these features do not use FP16 lanes. */
 FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v16u h)
 {
     (void)t, (void)a, (void)b, (void)h;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands of simulated units: rounded on load, packed with the ranges of their lines. */
+ * Loads and packs operands of simulated units: rounds them, and records the value range of each
+ * line. */
 #ifndef LIMBER_KERNEL_UNIT_LOAD_H
 #define LIMBER_KERNEL_UNIT_LOAD_H
 
@@ -8,7 +9,7 @@
 
 typedef int16_t v16h __attribute__((vector_size(32)));
 
-/* Random numbers in lanes, as limber_unit_element and limber_unit_number. */
+/* Random numbers in lanes, equal to limber_unit_element and limber_unit_number. */
 #define LIMBER_ELEMENT(row, j) ({                                                               \
     __typeof__((row) + (j)) x_ = (row) + (j) * LIMBER_ELEMENT_STEP;                             \
     LIMBER_MIX(x_);                                                                             \
@@ -21,9 +22,9 @@ typedef int16_t v16h __attribute__((vector_size(32)));
     x_;                                                                                         \
 })
 
-enum { NO_EXPONENT = -20000 };      /* of what takes no part in an alignment */
+enum { NO_EXPONENT = -20000 };      /* exponent of a zero that takes no part in alignment */
 
-/* Ranges of lines, for each the largest of what was seen; bits are those of the magnitude. */
+/* Value ranges of a line: the largest of what was seen; bits are those of the magnitude. */
 enum range { RANGE_bits, RANGE_below /* infinity's bits minus a nonzero's */, RANGE_squares };
 
 FLAT int32_t *range_of(const struct packed *o, int which, int64_t line)
@@ -31,7 +32,7 @@ FLAT int32_t *range_of(const struct packed *o, int which, int64_t line)
     return o->range + which * o->range_lines + line;
 }
 
-/* Lanes that are this strip's own; others write theirs at the same time. */
+/* Stores only lanes that this strip owns; other tasks write theirs at the same time. */
 FLAT void put_range(const struct strip *w, int which, const char *v)
 {
     if (w->side)
@@ -57,7 +58,7 @@ FLAT void see_values(const struct strip *w, v16f x)
     put_range(w, RANGE_squares, (const char *)&squares);
 }
 
-/* The exponents of encodings, as the alignment of a fused block reads them. */
+/* Exponents of the encodings, as the alignment of a fused block uses them. */
 FLAT v16i exponents_of(limber_step s, v16f x)
 {
     v16i e = ((v16i)x >> 23 & 255) - 127, least = all_i(1 - s.format.bias);
@@ -72,7 +73,7 @@ FLAT v16i live_lanes(const struct strip *w)
     return lane < (int32_t)(w->live > KERNEL_LANES ? KERNEL_LANES : w->live);
 }
 
-/* Values of binary16, or of BF16, as such. */
+/* Stores values as FP16 or BF16. */
 FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
 {
 #ifdef __ARM_FEATURE_BF16
@@ -93,7 +94,7 @@ FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
     put_row(w, 0, p, (const char *)&v, 2);
 }
 
-/* The row at a position of the unit's order. */
+/* The row at position p of the unit's order of k. */
 FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride, int p, char *room)
 {
     if (!MODEL.order)
@@ -106,13 +107,13 @@ FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride,
 
 /* ---- scaled blocks --------------------------------------------------------------------------- */
 
-/* The scales of sixteen lines for one block along k; of a block of zeros, 1. */
+/* Scales of sixteen lines for one block along k; 1 for a block of zeros. */
 struct scales {
-    int64_t block;              /* -1: none yet */
+    int64_t block;              /* current block; -1: none yet */
     v8d scale[2];
 };
 
-/* The largest finite magnitudes of a block. */
+/* Finds the largest finite magnitudes of a block. */
 FLAT void largest_in_block(const struct strip *w, int64_t block, v8d most[2])
 {
     char room[KERNEL_BLOCK * KERNEL_LANES * 16] __attribute__((aligned(64)));
@@ -134,7 +135,7 @@ FLAT void largest_in_block(const struct strip *w, int64_t block, v8d most[2])
     }
 }
 
-/* x / y to odd: the one rounding that counts is the next. */
+/* x / y rounded to odd, so that the next rounding is the only one that counts. */
 FLAT v8d odd_quotient(v8d x, v8d y)
 {
     v8d q = x / y, rest = FMA(-q, y, x);
@@ -179,14 +180,14 @@ FLAT v8d scale_of_largest(limber_step s, v8d most)
     return (v8d)PICK(none, (v8l)all_d(1), (v8l)scale);
 }
 
-/* Eight elements of a scaled block and their exponents. */
+/* Rounds eight elements of a scaled block, and finds their exponents. */
 FLAT v8d scaled_value(limber_step s, v8d x, v8d scale, v8l *e)
 {
     v8l usable = (v8l)(scale > 0), least = all_l(1 - s.format.bias), ignored;
     v8d one = (v8d)PICK(usable, (v8l)scale, (v8l)all_d(1)), v;
 
     v = wide_round(s, odd_quotient(x, one), all_l(0), &ignored);
-    /* a scale that is zero leaves signed zeros */
+    /* a scale of zero leaves signed zeros */
     v = (v8d)PICK(usable | ~(v8l)(x - x == 0), (v8l)v, (v8l)x & INT64_MIN);
     *e = exponent_of(v);
     *e = PICK(*e > least, *e, least);
@@ -194,8 +195,8 @@ FLAT v8d scaled_value(limber_step s, v8d x, v8d scale, v8l *e)
     return v * one;
 }
 
-/* A row of a scaled block, and its exponents: those of the scales alone where they are a whole
- * term's. */
+/* Loads a row of a scaled block and its exponents; those of the scales alone if terms are sums of
+ * neighbours. */
 FLAT v16f load_scaled(const struct strip *w, struct scales *scales, int p, v8d low, v8d high,
                       v16i *e)
 {
@@ -251,7 +252,7 @@ FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
             put_halves(w, w->p0 + p, x);
             continue;
         }
-        if (!MODEL.zeros && MODEL.sub == 1)     /* else terms are looked at as a whole */
+        if (!MODEL.zeros && MODEL.sub == 1)     /* else the exponent of a whole term counts */
             e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
         put_row(w, 0, w->p0 + p, (const char *)&x, 4);
         if (CONSTANT.fused)

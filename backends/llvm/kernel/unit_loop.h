@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The loops of a simulated unit over k, for lanes of one width.  Included once for each, with
+ * Loops of a simulated unit over k, included once for each lane width, with
  *
  *   F(name)        the name of a function of this width
- *   V, RAND, MASK  vectors of values, of random numbers, of what comparisons give
+ *   V, RAND, MASK  vectors of values, of random numbers, of comparison results
  *   ROWS, VECS     accumulators of a tile
  *
- * and behind it the functions that are declared below. */
+ * The functions that are declared below follow the include. */
 
 struct F(tile) {
     const struct kernel_call *c;
-    const char *a, *b;          /* values of the panels: [p][lines] of binary32 */
-    const char *ea, *eb;        /* exponents alike, of int32 */
+    const char *a, *b;          /* panels of FP32 values: [p][lines] */
+    const char *ea, *eb;        /* panels of int32 exponents: [p][lines] */
     RAND element[ROWS][VECS];
     F(tally) tally;
-    int bounded;                /* no overflow, no infinity */
-    V most;                     /* magnitude of sums, where they are tracked */
+    int bounded;                /* overflow and infinities are excluded */
+    V most;                     /* largest magnitude of sums, if tracked */
 };
 
-/* Element p of row r of A in all lanes, and lanes of B; a b and acc + x rounded, both at once, sums
- * of groups; a fused block.  h: the random number. */
+/* In order: element p of row r of A, broadcast; lanes of B; a b, rounded; acc + x, rounded; both
+ * with one rounding each; sums of groups; a fused block; one to which acc is added late. h: random
+ * number. */
 FLAT V F(load_a)(const struct F(tile) *t, int64_t p, int r);
 FLAT V F(load_b)(const struct F(tile) *t, int64_t p, int v);
 FLAT V F(multiply)(struct F(tile) *t, V a, V b, RAND h);
@@ -54,7 +55,7 @@ FLAT void F(one_by_one)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p)
     }
 }
 
-/* The products of a block, added pairwise. */
+/* Adds the products of a block as a balanced tree. */
 FLAT void F(tree)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n)
 {
     RAND none = t->element[0][0];
@@ -99,7 +100,7 @@ FLAT void F(clear)(V acc[ROWS][VECS])
             acc[r][v] = (V){ 0 };
 }
 
-/* sum = round(sum + part), tile by tile. */
+/* sum = round(sum + part), for each accumulator. */
 FLAT void F(add_part)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V part[ROWS][VECS],
                       uint32_t stream, int64_t index)
 {
@@ -116,7 +117,7 @@ FLAT void F(copy)(V to[ROWS][VECS], V from[ROWS][VECS])
             to[r][v] = from[r][v];
 }
 
-/* Sums that start from zero, or from sum where there is nothing to add them to. */
+/* Starts sums at zero, or at `sum` if nothing will be added to it. */
 FLAT void F(begin)(V acc[ROWS][VECS], V sum[ROWS][VECS], int apart)
 {
     if (apart)
@@ -134,15 +135,15 @@ FLAT void F(end)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V acc[ROWS
         F(copy)(sum, acc);
 }
 
-/* Products [from, to), every step-th. */
+/* Adds every step-th product of [from, to). */
 FLAT void F(stride)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to, int64_t step)
 {
     ROLL for (int64_t p = from; p < to; p += step)
         F(one_by_one)(t, acc, p);
 }
 
-/* The products of a group in accumulators of their own, added in a tree: nodes have the numbers of
- * a heap. */
+/* Sums a group in several accumulators, then adds these as a tree; its nodes are numbered as a
+ * heap. */
 FLAT void F(in_lanes)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to)
 {
     const int64_t whole = limber_unit_steps_end(&MODEL, from, to);
@@ -168,8 +169,7 @@ FLAT void F(in_lanes)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_
         F(stride)(t, acc, whole, to, 1);
 }
 
-/* Groups of a part of k.  Without groups there is one: a single chain in the code, whatever the
- * description. */
+/* Sums the groups of a part of k.  Without groups all of it is one chain. */
 FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t to)
 {
     ROLL for (int64_t p = from, end; p < to; p = end) {
@@ -186,7 +186,7 @@ FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t 
     }
 }
 
-/* All of k. */
+/* Sums all of k. */
 FLAT void F(whole)(struct F(tile) *t, V sum[ROWS][VECS])
 {
     int64_t k = t->c->k, length = MODEL.split > 1 ? limber_unit_part(&MODEL, k) : k;

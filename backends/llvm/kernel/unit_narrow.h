@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in lanes of binary32, for tiles whose ranges allow it. */
+ * Simulated units in FP32 lanes, for tiles whose ranges allow it. */
 #ifndef LIMBER_KERNEL_UNIT_NARROW_H
 #define LIMBER_KERNEL_UNIT_NARROW_H
 
@@ -58,9 +58,9 @@ FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
     return y;
 }
 
-/* What y, the rounded acc + x, lost.  sum is what was rounded: where it is right to nearest and
- * both terms have few bits (safe), it is exact, or one term itself.  Else one of two differences is
- * exact, so both agree exactly when the sum is. */
+/* Counts what rounding acc + x to y lost. sum: the value that was rounded.  With `safe` (rounding
+ * to nearest, few bits) it is exact or equals one term.  Otherwise one of the two differences is
+ * exact, so both agree exactly if the sum is. */
 FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
                       v16i beyond, v16i *swamped, v16i *partly, v16i *over)
 {
@@ -101,10 +101,10 @@ FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f
     return y;
 }
 
-/* max(|most|, |y|) */
+/* Updates the largest magnitude: max(|most|, |y|). */
 FLAT void narrow_track(struct narrow_tile *t, v16f y)
 {
-#ifdef __AVX512F__      /* elsewhere nothing is tracked */
+#ifdef __AVX512F__      /* other CPUs do not track */
     if (CONSTANT.tracks && t->bounded)
         t->most = (v16f)__builtin_ia32_rangeps512_mask(t->most, y, 11, t->most, (uint16_t)-1, 4);
 #else
@@ -149,8 +149,8 @@ FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v
     return y;
 }
 
-/* Blocks whose terms fit 32 bits: products are multiplied out twice, once for the largest exponent
- * and once cut to units of 2^(E - frac). */
+/* Fused blocks whose terms fit 32 bits.  Products are computed twice: for the largest exponent, and
+ * truncated to units of 2^(E - frac). */
 FLAT v16i narrow_exponents(v16f x)
 {
     v16i e = ((v16i)x >> 23 & 255) - 127;
@@ -174,7 +174,7 @@ FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
     return cut;
 }
 
-/* 256 high + low units of 2^e, rounded to acc. */
+/* Rounds (256 high + low) 2^e to the accumulator's format. */
 FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u h)
 {
     v16i beyond;
@@ -184,9 +184,9 @@ FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u h)
     return narrow_round(MODEL.acc, x, narrow_bits(h), CLAMP_signed, 1, &beyond);
 }
 
-enum { TERMS = 16 };        /* of a block whose terms are sums of neighbours */
+enum { TERMS = 16 };        /* most terms of a block whose terms are sums of neighbours */
 
-/* One block of sums: alignment and rounding are those of wide lanes. */
+/* Adds one block of sums; alignment and rounding as in FP64 lanes. */
 FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, const v16i *e,
                          int terms, v16u h)
 {
@@ -199,7 +199,7 @@ FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, cons
         most = PICK(there > most, there, most);
     }
     most = PICK(most > MODEL.floor, most, all_i(MODEL.floor));
-    most = PICK(most > -400, most, all_i(-400));        /* all terms are zeros */
+    most = PICK(most > -400, most, all_i(-400));        /* if all terms are zero */
     UNROLL for (int i = 0; i < 2; i++) {
         v8l unit = TO(v8l, i ? HIGH(most) : LOW(most)) - MODEL.frac, beyond;
         v8d up = powers_of_two(-unit), sum = TRUNC(TO(v8d, i ? HIGH(acc) : LOW(acc)) * up);
@@ -224,7 +224,7 @@ FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, cons
     return JOIN(TO(v8f, half[0]), TO(v8f, half[1]));
 }
 
-/* Sums of MODEL.sub neighbours are exact in binary32: one FMA a product. */
+/* Sums MODEL.sub neighbours, which is exact in FP32: one FMA a product. */
 FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     int terms = (int)((n + MODEL.sub - 1) / MODEL.sub);
@@ -309,7 +309,7 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
     }
 }
 
-/* Descriptions with it do not come here. */
+/* Placeholder: units with late addition use FP64 lanes. */
 FLAT void narrow_late(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     (void)t, (void)acc, (void)p, (void)n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rounding to the formats of a simulated unit, in two widths of lanes.
+ * Rounding to the formats of a simulated unit, in two lane widths.
  *
- *   wide    binary64 lanes: any description, any data.  What is not exact in binary64 is rounded to
- *           odd there, which keeps every later rounding to 24 bits or fewer right.
- *   narrow  binary32 lanes: for data whose range was checked, with roundings that the instructions
+ *   wide    FP64 lanes: any description, any data.  What is not exact in FP64 is rounded to odd
+ *           there, which keeps every later rounding to 24 bits or fewer right.
+ *   narrow  FP32 lanes: for data whose range was checked, with roundings that the instructions
  *           can state themselves.
  *
  * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
@@ -37,7 +37,7 @@ FLAT double largest_of(limber_format f)
     return power_of_two(top) * (2 - power_of_two(-f.frac_bits));
 }
 
-/* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
+/* Result of an overflow of this sign: 0 the largest value, 1 infinity, 2 NaN. */
 FLAT int overflow_of(limber_step s, int negative)
 {
     int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST ||
@@ -57,9 +57,9 @@ FLAT double overflow_value(limber_step s, int negative)
     return kind == 0 ? largest_of(s.format) : kind == 1 ? __builtin_inf() : __builtin_nan("");
 }
 
-/* ---- wide ---------------------------------------------------------------------------------- */
+/* ---- FP64 lanes ------------------------------------------------------------------------------ */
 
-/* Infinities and NaN where the format has none. */
+/* Converts infinities and NaN to what the format has. */
 FLAT v8d wide_special(limber_step s, v8d x, v8d v)
 {
     v8l sign = (v8l)x & all_l(INT64_MIN), nan = (v8l)(x != x), inf;
@@ -78,7 +78,7 @@ FLAT v8d wide_special(limber_step s, v8d x, v8d v)
                      (v8l)all_d(__builtin_nan("")), (v8l)v);
 }
 
-/* Whole numbers of units from y >= 0, by the step's rounding. */
+/* Rounds y >= 0 to an integer as the step says. */
 FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
 {
     v8d t = TRUNC(y), d = y - t;
@@ -108,7 +108,7 @@ FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
     return t + (v8d)(up & (v8l)all_d(1));
 }
 
-/* x rounded to a step; random: of MODEL.random_bits; beyond: what left the format's range. */
+/* Rounds x as a step says. random: MODEL.random_bits bits; beyond: mask of lanes that overflow. */
 FLAT v8d wide_round(limber_step s, v8d x, v8l random, v8l *beyond)
 {
     limber_format f = s.format;
@@ -132,24 +132,24 @@ FLAT v8d wide_round(limber_step s, v8d x, v8l random, v8l *beyond)
     return wide_special(s, x, v);
 }
 
-/* a + b to odd; exact zeros and infinities as they come. */
+/* a + b rounded to odd; exact zeros and infinities are unchanged. */
 FLAT v8d wide_sum(v8d a, v8d b)
 {
     v8d s = a + b, t = s - a, e = (a - (s - t)) + (b - t);
     v8l some = (v8l)(e > 0) | (v8l)(e < 0), even = ((v8l)s & 1) - 1;
-    v8l away = ~(((v8l)e ^ (v8l)s) >> 63);      /* the same signs: up in magnitude */
+    v8l away = ~(((v8l)e ^ (v8l)s) >> 63);      /* same signs: the magnitude grows */
 
     return (v8d)((v8l)s + ((away & 2) - 1 & some & even));
 }
 
-/* ---- narrow -------------------------------------------------------------------------------- */
+/* ---- FP32 lanes ------------------------------------------------------------------------------ */
 
-/* Instructions with a rounding of their own, of AVX-512: rounding 8 nearest, 9 down, 10 up, 11 cut.
- * The others are only compiled where the configuration has them. */
+/* AVX-512 instructions with a rounding of their own: 8 to nearest, 9 down, 10 up, 11 toward zero.
+ * Others are compiled only if the configuration needs them. */
 #ifdef __AVX512F__
 #define ADD_AS(a, b, as) ((v16f)__builtin_ia32_addps512((a), (b), as))
 #define FMA_AS(a, b, c, as) ((v16f)__builtin_ia32_vfmaddps512_mask(a, b, c, (uint16_t)-1, as))
-#elif defined(__aarch64__)      /* never: config.c asks for AVX-512 */
+#elif defined(__aarch64__)      /* never runs: config.c asks for AVX-512 */
 #define ADD_AS(a, b, as) ((void)(as), __builtin_trap(), (a) + (b))
 #define FMA_AS(a, b, c, as) ((void)(as), __builtin_trap(), FMA(a, b, c))
 #else
@@ -161,19 +161,19 @@ FLAT v16f odd_of(v16f cut, v16f up, v16f down)
     return (v16f)((v16i)cut | ((v16i)(up != down) & 1));
 }
 
-/* binary32 itself: its instructions round. */
+/* True if the step rounds to FP32 itself, as the instructions do. */
 FLAT int is_binary32(limber_step s)
 {
     return s.format.frac_bits == 23;
 }
 
-/* Rounded down, an exact zero is negative; here it is so only when both terms are. */
+/* Corrects exact zeros, which rounding down makes negative: -0 only if both terms are negative. */
 FLAT v16f zero_of(v16f sum, v16i signs)
 {
     return (v16f)PICK((v16i)(sum == 0), signs & INT32_MIN, (v16i)sum);
 }
 
-/* a + b, at 24 bits, as this step's rounding may see it. */
+/* a + b with 24 bits, rounded so that the step's rounding gives the right result. */
 FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
 {
     switch (s.rounding) {
@@ -192,7 +192,7 @@ FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
     }
 }
 
-/* a b + c alike. */
+/* a b + c, rounded likewise. */
 FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
 {
     switch (s.rounding) {
@@ -211,7 +211,7 @@ FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
     }
 }
 
-/* Overflow and what lies below the normal numbers. */
+/* Handles overflow and subnormal results. */
 FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
 {
     v16i sign = (v16i)v & INT32_MIN;
@@ -228,7 +228,7 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
     if (overflow_of(s, 0) == 1 && overflow_of(s, 1) == 1) {
         float up = power_of_two_f(127 - ((1 << s.format.exp_bits) - 2 - s.format.bias));
 
-        return v * up * (1 / up);           /* beyond the largest exponent binary32 ends, too */
+        return v * up * (1 / up); /* FP32 overflows beyond this format's largest exponent, too */
     }
     {
         v16i over = (v16i)(size > (float)largest_of(s.format)), negative = sign >> 31;
@@ -236,19 +236,19 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
                        (v16i)all_f((float)overflow_value(s, 0))) | sign;
 
         if (!(s.format.flags & LIMBER_FORMAT_NO_INF))
-            over &= (v16i)(size != __builtin_inff());   /* no overflow any more */
+            over &= (v16i)(size != __builtin_inff());   /* infinity is not an overflow */
         else if (!(s.format.flags & LIMBER_FORMAT_SATURATE))
             to = PICK((v16i)(size == __builtin_inff()), (v16i)all_f(__builtin_nanf("")), to);
         return (v16f)PICK(over, to, (v16i)v);
     }
 }
 
-/* x, exact or as narrow_sum leaves it, rounded to a step of at most 21 fraction bits: a sum with
- * 2^(23-m) times its power of two pushes the rest out.  bounded: no overflow, no infinity. */
+/* Rounds x, exact or from narrow_sum, to a step of at most 21 fraction bits: adding 2^(23-m) times
+ * its power of two drops the other bits. bounded: no overflow and no infinity. */
 enum clamp {
     CLAMP_none,             /* x is a multiple of the format's least number */
-    CLAMP_low,              /* x may be below the normal numbers; a zero's sign does not matter */
-    CLAMP_signed            /* it does: the zero may be added to another */
+    CLAMP_low,              /* x may be subnormal; the sign of a zero does not matter */
+    CLAMP_signed /* x may be subnormal; the sign matters, since the zero may be added to another */
 };
 
 FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int bounded,
@@ -266,7 +266,7 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
 
         field = PICK(field > least, field, least);
     }
-    if (!bounded) {                         /* infinity must not meet itself */
+    if (!bounded) {                         /* infinity minus infinity would be NaN */
         v16i most = all_i((127 - (23 - m) - 2 + 127) << 23);
 
         field = PICK(field < most, field, most);

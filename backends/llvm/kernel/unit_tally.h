@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels of simulated units count, in lanes. */
+ * Counters of simulated units' kernels, in lanes. */
 #ifndef LIMBER_KERNEL_UNIT_TALLY_H
 #define LIMBER_KERNEL_UNIT_TALLY_H
 
@@ -21,7 +21,7 @@ FLAT void add_count(int64_t *to, int64_t n)
     __atomic_fetch_add(to, n, __ATOMIC_RELAXED);
 }
 
-/* Masks are minus one. */
+/* Adds the lanes' counters, which are negative since masks are -1, to the call's. */
 FLAT void add_narrow(const struct kernel_call *c, const struct narrow_tally *t)
 {
 #define T(name)                                                                                 \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in lanes of binary64: any description, any data. */
+ * Simulated units in FP64 lanes: any description, any data. */
 #ifndef LIMBER_KERNEL_UNIT_WIDE_H
 #define LIMBER_KERNEL_UNIT_WIDE_H
 
@@ -17,7 +17,7 @@
 #undef ROWS
 #undef VECS
 
-/* A tile of wide lanes is one row: its panel's pointer stands on it. */
+/* A tile has one row, to which the panel's pointer already points. */
 FLAT v8d wide_load_a(const struct wide_tile *t, int64_t p, int r)
 {
     (void)r;
@@ -29,7 +29,7 @@ FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v)
     return TO(v8d, LOAD(v8f, t->b + (p * CONSTANT.nr + 8 * v) * 4));
 }
 
-/* The random bits of an addition; those of a product are the low half's. */
+/* Random bits of an addition; products use the low half. */
 FLAT v8l wide_bits(v8w h)
 {
     return TO(v8l, h >> (uint32_t)(32 - MODEL.random_bits));
@@ -58,7 +58,7 @@ FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h)
     return y;
 }
 
-/* sum + x, rounded, and what that lost. */
+/* Rounds sum + x and counts what that lost. */
 FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w h, v8l *swamped, v8l *partly,
                           v8l *over)
 {
@@ -105,7 +105,7 @@ FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h)
     return y;
 }
 
-/* A term of a fused block, in units of 2^(E - frac), cut; up: 2^(frac - E). */
+/* Truncates a term of a fused block to units of 2^(E - frac); up: 2^(frac - E). */
 FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8l counted)
 {
     v8d whole = x * up, cut = TRUNC(whole);
@@ -120,7 +120,7 @@ FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8l counted)
     return cut;
 }
 
-/* Exponents of sums, as those of binary32 numbers; zeros as the description says. */
+/* Exponents of sums, at least FP32's least; of zeros as the description says. */
 FLAT v8l wide_exponents(v8d x)
 {
     v8l e = exponent_of(x);
@@ -129,8 +129,8 @@ FLAT v8l wide_exponents(v8d x)
     return MODEL.zeros ? e : PICK((v8l)(x == 0), all_l(NO_EXPONENT), e);
 }
 
-/* One term: the exact sum of the products of MODEL.sub neighbours; rest gathers what is not
- * finite. */
+/* Computes one term: the exact sum of the products of MODEL.sub neighbours. rest accumulates NaN
+ * and infinities. */
 FLAT v8d wide_products(const struct wide_tile *t, int64_t p, int64_t n, int64_t q, int v, v8d *rest,
                        v8l *e)
 {
@@ -164,7 +164,7 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
             most = PICK(e > most, e, most);
         }
         most = PICK(most > MODEL.floor, most, all_l(MODEL.floor));
-        most = PICK(most > -400, most, all_l(-400));    /* all terms are zeros */
+        most = PICK(most > -400, most, all_l(-400));    /* if all terms are zero */
         unit = most - MODEL.frac;
         up = powers_of_two(-unit);
         finite = wide_finite(rest);
@@ -180,9 +180,9 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
     }
 }
 
-/* ---- blocks to which acc is added late ------------------------------------------------------ */
+/* ---- blocks to which acc is added last ------------------------------------------------------- */
 
-/* One product: with what is too large infinite. */
+/* Computes one product; one that is too large becomes infinite. */
 FLAT v8d wide_late_product(const struct wide_tile *t, int64_t p, int v, v8l *e)
 {
     v8d x = wide_load_a(t, p, 0) * wide_load_b(t, p, v);
@@ -194,14 +194,14 @@ FLAT v8d wide_late_product(const struct wide_tile *t, int64_t p, int v, v8l *e)
     return (v8d)PICK(over, (v8l)all_d(__builtin_inf()) | ((v8l)x & INT64_MIN), (v8l)x);
 }
 
-/* A sum in units of 2^(most - frac): of every step-th product from the first on. */
+/* Sums every step-th product from `first` on, truncated to units of 2^(most - frac). */
 FLAT v8d wide_late_sum(struct wide_tile *t, int64_t p, int64_t n, int v, int first, int step,
                        v8l finite, v8l *most)
 {
     v8d sum = all_d(0);
     v8l e;
 
-    *most = all_l(-400);            /* all of them are zeros */
+    *most = all_l(-400);            /* if all products are zero */
     ROLL for (int64_t q = first; q < n; q += step) {
         wide_late_product(t, p + q, v, &e);
         *most = PICK(e > *most, e, *most);

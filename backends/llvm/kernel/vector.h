@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of 64 bytes, whatever the registers: the code generator cuts or keeps them.  Written
- * out, so that kernels need no vectoriser at run time. */
+ * Vectors of 64 bytes, whatever the registers: the code generator splits or keeps them.  Vectorised
+ * by hand, so that kernels need no vectoriser at run time. */
 #ifndef LIMBER_KERNEL_VECTOR_H
 #define LIMBER_KERNEL_VECTOR_H
 
@@ -21,8 +21,7 @@ typedef int16_t v16h __attribute__((vector_size(32)));
 typedef int8_t v8c __attribute__((vector_size(8)));
 typedef uint8_t v8b __attribute__((vector_size(8)));
 
-/* Few loops are unrolled: those whose arrays are registers.  The rest costs only time to compile.
- */
+/* Unroll only loops over arrays that stay in registers; other unrolling only costs compile time. */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLL _Pragma("clang loop unroll(disable)")
 
@@ -65,7 +64,7 @@ FLAT v8l all_l(int64_t x)
     return (v8l){ x, x, x, x, x, x, x, x };
 }
 
-/* 2^e, lane by lane; -1023 < e < 1024. */
+/* 2^e in each lane; -1023 < e < 1024. */
 FLAT v8d powers_of_two(v8l e)
 {
     return (v8d)((e + 1023) << 52);

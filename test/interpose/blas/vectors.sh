@@ -8,14 +8,14 @@ needs_python
 reference=$(reference_library)
 [ -n "$reference" ] || { echo "libblas3 and libblas-test are absent: skipped"; exit 77; }
 before="env LD_PRELOAD=$library:$reference"
+run="python3 $here/vectors.py"
 
-expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible python3 "$here/vectors.py"
-expect 0 '^[0-9]{3} checks, 0 failed' $before LIMBER_CONTRACT=correct python3 "$here/vectors.py" correct
+expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible $run
+expect 0 '^[0-9]{3} checks, 0 failed' $before LIMBER_CONTRACT=correct $run correct
 # the reference by itself has other bits
-expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" python3 "$here/vectors.py"
+expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" $run
 # what short vectors are computed by in place of a product, and that product
-expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible LIMBER_CHECK=1 \
-    python3 "$here/vectors.py"
+expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible LIMBER_CHECK=1 $run
 
 tester() {  # library or "", contract, program, input
     input=/dev/null
