@@ -43,7 +43,8 @@ def functions(n, dtype):
         "lstsq": lambda: tuple(la.lstsq(m, b, rcond=None)[0::3]), "pinv": lambda: la.pinv(m),
         "rank": lambda: la.matrix_rank(m), "cond": lambda: la.cond(a),
         "norm": lambda: la.norm(a), "norm 2": lambda: la.norm(a, 2), "power": lambda: la.matrix_power(a, 3),
-        "matvec": lambda: a @ b[:, 0], "vecmat": lambda: b[:, 0] @ a, "dot": lambda: b[:, 0] @ b[:, 1],
+        "matvec": lambda: a @ b[:, 0], "vecmat": lambda: b[:, 0] @ a,
+        "dot": lambda: b[:, 0] @ b[:, 1],
         "vdot": lambda: np.vdot(b[:, 0], b[:, 1]), "rows": lambda: a[:1] @ m,
         "multi_dot": lambda: la.multi_dot([a, m, m.conj().T, b]),
     }
@@ -64,7 +65,8 @@ def check(n):
                 ("solve", la.norm(a @ la.solve(a, b) - b) / la.norm(la.solve(a, b))),
                 ("eigh", la.norm(s @ v - v * w)), ("vectors", la.norm(v.conj().T @ v - np.eye(n))),
                 ("svd", la.norm(u * d @ vt - m)), ("qr", la.norm(q @ r - a)),
-                ("cholesky", la.norm(c @ c.conj().T - p) / n), ("eig", la.norm(a @ vectors - vectors * values)),
+                ("cholesky", la.norm(c @ c.conj().T - p) / n),
+                ("eig", la.norm(a @ vectors - vectors * values)),
                 ("lstsq", la.norm(m.conj().T @ (m @ la.lstsq(m, b, rcond=None)[0] - b)) / n)):
             if not error < unit * size:
                 print(f"FAILED: {name} of {dtype}, {n}: {error}")
