@@ -640,8 +640,7 @@ static void threads_share_contexts_and_devices(void **state)
 /* In kernels for which capability what becomes of which line.  Compiled for another scheme or
  * device the line is not there to be wrong. */
 static const struct gpu_fault faults[] = {
-    { 80, "a dropped barrier",
-      "        meet<of_warp>();        /* the stage is there for all=>        /*" },
+    { 80, "a dropped barrier", "        meet<of_warp>();\\n=>" },
     { 80, "a wrong stage",
       "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
     { 80, "a missing edge", "along ? p0 + p < length : line=>along ? true : line" },
@@ -659,7 +658,7 @@ static const struct gpu_fault faults[] = {
       "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        if=>"
       "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        if" },
     { 90, "a block that leaves too early",
-      "    sync_cluster();             /* until then others may still arrive here */=>" },
+      "    sync_cluster();             /* until then other blocks may still arrive here */=>" },
     { 90, "a block that is not there yet",
       "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
     { 90, "a stage that one block gave back", "readers * a.cluster=>readers" },
@@ -689,7 +688,7 @@ static const struct gpu_fault faults[] = {
     { 100, "a stage that is not awaited",
       "r.parity);\\n        columns_after();=>r.parity ^ 1);\\n        columns_after();" },
     { 100, "a stage given back too early",
-      "        UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */\\n"
+      "        UNROLL for (int q = 0; q < PIECES; q++)     /* rows alternate every 32 bytes */\\n"
       "            if constexpr (TOTALS)=>        release(a, r.stage);\\n"
       "        UNROLL for (int q = 0; q < PIECES; q++)\\n            if constexpr (TOTALS)\n"
       "        keep = through = 1;\\n        release(a, r.stage);=>        keep = through = 1;" },
@@ -704,8 +703,8 @@ static const struct gpu_fault faults[] = {
     { 100, "columns that are not given back",
       "    if (warp() == 4)\\n        columns_give=>    if (false)\\n        columns_give" },
     { 100, "columns given back while they are read",
-      "columns_before();\\n    sync_cluster();             /* until then others may still arrive, "
-      "or=>"
+      "columns_before();\\n    sync_cluster();             /* until then other blocks may still "
+      "arrive, or=>"
       "columns_before(); /*" },
 };
 

@@ -150,9 +150,9 @@ static const struct fault {
     { "90",
       "conv-forward",
       "windows that see the pixel beside theirs",
-      "* w.w + x) * w.pieces * 16 };\\n}\\n\\n/* From=>* w.w + x + (x == 3)) * w.pieces * 16 "
+      "* w.w + x) * w.pieces * 16 };\\n}\\n\\n/* Distance=>* w.w + x + (x == 3)) * w.pieces * 16 "
       "};\\n}\\n\\n"
-      "/* From",
+      "/* Distance",
       { "\"stage\": \"C\"", "\"limbs of B\"", "\"wrong\": 0}",
         "of the image\", \"want_is\": \"" } },
     { "90",
