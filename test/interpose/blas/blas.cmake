@@ -88,7 +88,8 @@ add_test(NAME blas_lapack COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/lapack.sh
          $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_sparse COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/sparse.sh
          $<TARGET_FILE:limber_blas>)
-set_tests_properties(blas_exact blas_order blas_vectors blas_lapack blas_sparse PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(blas_exact blas_order blas_vectors blas_lapack blas_sparse
+  PROPERTIES SKIP_RETURN_CODE 77)
 if(TARGET limber_libblas)
   add_test(NAME blas_whole COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/whole.sh
            $<TARGET_FILE_DIR:limber_libblas> $<TARGET_FILE_DIR:limber_libblas64>

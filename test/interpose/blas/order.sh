@@ -44,6 +44,7 @@ a = (ctypes.c_double * 4096)(*[1 + i % 65 % 64 * 1e-3 for i in range(4096)])
 letter = [ctypes.c_char_p(c) for c in (b"L", b"U", b"N", b"N")]
 blas.dtrsm_(*letter, n, n, one, a, n, (ctypes.c_double * 4096)(), n, *[ctypes.c_size_t(1)] * 4)
 END
-expect 0 'dtrsm_ 64 x 64 x 64 reproducible, by native' $before LIMBER_VERBOSE=1 python3 "$work/trsm.py"
+expect 0 'dtrsm_ 64 x 64 x 64 reproducible, by native' $before LIMBER_VERBOSE=1 \
+    python3 "$work/trsm.py"
 expect 0 'promise of the scheme native' $before LIMBER_SCHEME=ozaki2 python3 "$work/trsm.py"
 finish
