@@ -161,6 +161,19 @@ typedef enum limber_promise {
  *             change signs).  With complex alpha or beta, t = A B is made so in C's format; then
  *             chains of [Re alpha, -Im alpha, Re beta, -Im beta] and [Im alpha, Re alpha, Im beta,
  *             Re beta] times [Re t, Im t, Re c, Im c], without beta of the first two.
+ * Vectors     levels 1 and 2 before a BLAS (docs/blas.md) have the bits of the product of matrices
+ *             that they stand for: dot and gemv of a column of gemm, symv of symm, trmv of trmm,
+ *             ger and axpy of gemm with k = 1, asum of |x| times ones.  Bands count as full
+ *             matrices, triangles as trmm's, but for signs of zero.  trmm begins a row's sum where
+ *             its block of 128 rows begins (upper) or at 0 (lower).  nrm2 is the square root of the
+ *             sum of squares.  If that sum is below 2^-800 or above 2^800 (f32: 2^-100, 2^100), x
+ *             is first scaled by the power of two that brings its largest element into [1, 2).
+ *             rot rounds each product and each sum.
+ * Substitution  trsm and trsv solve blocks of 256 rows, and in these blocks of 32, counted from row
+ *             0.  One product, alpha B - A X, subtracts from a block the rows X that were solved
+ *             before.  In a block of 32 each operation is rounded: x_r = (x_r - a_rq x_q - ...) /
+ *             a_rr, q in the order in which rows are solved.  Complex numbers are divided by
+ *             Smith's method.
  * NaN         all NaN are alike: sign and payload are not promised.
  * Error       as native.
  * Refused     BAD_ARGUMENT: operands or results that are integers, binary128 or double-doubles, or
