@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Bound functions are called as the BLAS calls its own, and give the same products. */
+ * Bound functions are called like BLAS functions and give the same products. */
 #include "engine_support.h"
 
 enum { M = 3, N = 4, K = 5, LD = 7 };
@@ -48,7 +48,7 @@ static double b_at(int p, int j)
     return p + 3 * j - 4;
 }
 
-/* alpha A B + beta 7, small integers: exact. */
+/* Element of alpha A B + beta 7, exact in small integers. */
 static double c_at(int i, int j, double alpha, double beta)
 {
     double sum = 0;
@@ -58,7 +58,7 @@ static double c_at(int i, int j, double alpha, double beta)
     return alpha * sum + beta * 7;
 }
 
-/* rows: line by line, else column by column; trans: the transpose is stored. */
+/* Stores a matrix row by row (rows), else column by column; trans: stores the transpose. */
 static void fill_numbers(double *x, double (*at)(int, int), int rows, int cols, bool by_row)
 {
     for (int i = 0; i < rows; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * In a program whose numbers have a comma, all texts are what they are elsewhere. */
+ * In a locale with a decimal comma, all texts are the same as in the C locale. */
 #include "engine_support.h"
 
 #include <locale.h>
 
 static char *locales;
 
-/* Made here, as few machines have one. */
+/* Creates a locale with a decimal comma, since few machines have one. */
 static bool has_comma(void)
 {
     char command[5000];
@@ -25,7 +25,7 @@ static void say(void *user, const char *line)
     limber_text_add(user, "%s\n", line);
 }
 
-/* Every text of the library that is the same at each run. */
+/* Collects every deterministic text of the library. */
 static void write_texts(struct text *out)
 {
     enum { N = 8 };
@@ -40,7 +40,7 @@ static void write_texts(struct text *out)
         { .size = sizeof(limber_contract),
           .promise = LIMBER_CONTRACT_BITS,
           .bits = 60,
-          .scheme = "native" },     /* refused, with numbers */
+          .scheme = "native" },     /* refused with a message that has numbers */
     };
     limber_context *ctx;
     limber_format f64 = named("f64");
@@ -94,7 +94,7 @@ static void texts_are_the_same(void **state)
 
     (void)state;
     write_texts(&there);
-    assert_string_equal(localeconv()->decimal_point, ",");      /* left as it was */
+    assert_string_equal(localeconv()->decimal_point, ",");      /* unchanged */
     setlocale(LC_ALL, "C");
     write_texts(&here);
     assert_non_null(setlocale(LC_ALL, "comma.UTF-8"));
@@ -124,7 +124,7 @@ static void lines_that_tell_times_have_points(void **state)
     limber_text_clear(&lines);
 }
 
-/* What was measured under one locale is known under another. */
+/* Tuning records that were written in one locale are read in another. */
 static void records_are_read_anywhere(void **state)
 {
     char *dir = scratch();
@@ -145,7 +145,7 @@ static void records_are_read_anywhere(void **state)
         how.seconds = i ? 1e-9 : 0.2;
         s = limber_tune(ctx, &how);
         limber_destroy(ctx);
-        if (s == LIMBER_STATUS_DEVICE) {       /* nothing is tuned here */
+        if (s == LIMBER_STATUS_DEVICE) {       /* this backend has nothing to tune */
             setlocale(LC_ALL, "comma.UTF-8");
             discard(dir);
             skip();
@@ -158,7 +158,7 @@ static void records_are_read_anywhere(void **state)
 
         assert_non_null(rate);
         assert_null(strchr(rate, ','));
-        if (lines[1].s)                 /* no second measurement of it */
+        if (lines[1].s)                 /* no second measurement */
             assert_null(strstr(lines[1].s, line));
     }
     setlocale(LC_ALL, "comma.UTF-8");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whoever looks on changes nothing: with a dump, lines to the log, reports, plans, looks, prepared
- * operands and statistics the entries of the cache are, byte by byte, those of a run without, and
- * so are the results. */
+ * Observation changes nothing: with a dump, a log, reports, plans, inspections, prepared operands
+ * or statistics, results and cache entries are byte by byte those of an unobserved run. */
 #include "engine_support.h"
 
 #include "compiler.h"
@@ -12,9 +11,9 @@
 #include <ftw.h>
 #include <math.h>
 
-enum { MOST = 4000 };       /* results, and entries of a cache */
+enum { MOST = 4000 };       /* results, and cache entries */
 
-/* Some bytes with a name: a result, or a file of the cache. */
+/* Named bytes: a result, or a file of the cache. */
 struct bytes {
     char *name, *data;
     size_t size;
@@ -55,7 +54,7 @@ static const struct bytes *shelf_find(const struct shelf *s, const char *name)
     return NULL;
 }
 
-/* ---- who looks on ---------------------------------------------------------------------------- */
+/* ---- kinds of observation -------------------------------------------------------------------- */
 
 enum { DUMP = 1, LOG = 2, REPORT = 4, PLAN = 8, LOOK = 16, CHECK = 32, STATISTICS = 64 };
 
@@ -137,7 +136,7 @@ static void ok(limber_status s, const char *name)
         fail_msg("%s: %s", name, limber_error_text());
 }
 
-/* What may be asked before a product. */
+/* Queries that may precede a product. */
 static void ask(const struct run *r, const limber_contract *k, const int64_t size[3],
                 const void *alpha, limber_matrix a, limber_matrix b, const void *beta,
                 limber_matrix c, const char *name)
@@ -389,7 +388,7 @@ static int count_file(const char *path, const struct stat *st, int flag, struct 
     return 0;
 }
 
-/* One run of all work; false: the backend does not run here. */
+/* Runs all work once; false: the backend does not run here. */
 static bool run(const char *backend, void (*work)(struct run *), int watch, const char *cache,
                 const char *dumps, struct shelf *results)
 {
@@ -415,11 +414,11 @@ static bool run(const char *backend, void (*work)(struct run *), int watch, cons
     return true;
 }
 
-/* What an entry says of its kernel; its length, sum and seal follow, then its code. */
+/* Size of an entry's facts about its kernel; length, checksum and seal follow, then the code. */
 enum { KNOWN = 16 + sizeof(struct facts), HEAD = KNOWN + 8 + 8 + 16 };
 
-/* An entry's code.  Of plans that come to the same code the first has it, and the others have the
- * key under which it is found: who looks on may meet them in another order. */
+/* An entry's code.  If plans have equal code, the first one stores it and the others store its key;
+ * an observer may change which one is first. */
 static struct bytes code_of(const struct shelf *s, const struct bytes *entry)
 {
     struct bytes code = { entry->name, entry->data + HEAD, entry->size - HEAD };
@@ -429,14 +428,16 @@ static struct bytes code_of(const struct shelf *s, const struct bytes *entry)
     if (code.size == KEY_BYTES) {
         limber_key_hex((const unsigned char *)code.data, KEY_BYTES, name);
         strcat(name, ".kernel");
-        entry = shelf_find(s, name + 2); /* the folder is called by the first two digits */
+        /* entries are in folders named by their first two digits */
+        entry = shelf_find(s, name + 2);
         assert_non_null(entry);
         code = (struct bytes){ entry->name, entry->data + HEAD, entry->size - HEAD };
     }
     return code;
 }
 
-/* Every entry of `plain` is in `seen`; others are kernels that count, for statistics. */
+/* Checks that every entry of `plain` is in `seen`; `seen` may also have kernels that count, for
+ * statistics. */
 static void same_entries(const struct shelf *plain, const struct shelf *seen, int watch,
                          const char *backend)
 {
@@ -478,7 +479,7 @@ static void same_results(const struct shelf *plain, const struct shelf *seen, in
 
 static void compare(const char *backend, void (*work)(struct run *))
 {
-    static const int watches[] = { DUMP, 0 /* with what the dump left */,
+    static const int watches[] = { DUMP, 0 /* DUMP, then again with the dump's files present */,
                                    LOG | REPORT | PLAN | LOOK | CHECK | STATISTICS };
     struct shelf plain = { 0 }, entries;
     char *cache = scratch(), *seen_cache = scratch(), *dumps = scratch();
@@ -537,7 +538,7 @@ static void nothing_changes_in_cuda_kernels(void **state)
     compare("cuda", do_cuda);
 }
 
-/* What only reads kernels can be dumped no further, and is no reason to refuse a call. */
+/* A backend without a compiler cannot dump more, and does not refuse the call. */
 static void a_dump_does_not_ask_for_a_compiler(void **state)
 {
     struct shelf first = { 0 }, second = { 0 };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Generated text, reduced to what it does: other names, comments and versions give the same. */
+ * Normalises generated text, so that other names, comments and versions give the same. */
 #include "corpus.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of one space, numbered as they come. */
+/* Names of a name space, numbered in order of occurrence. */
 enum { SLOTS = 1 << 16 };
 struct names {
     struct {
         const char *s;
         size_t length, index;
-    } slot[SLOTS];    /* s lies in the text */
+    } slot[SLOTS];    /* s points into the text */
     size_t count;
 };
 
@@ -25,7 +25,7 @@ static size_t index_of(struct names *n, const char *s, size_t length)
     for (at %= SLOTS; n->slot[at].s; at = (at + 1) % SLOTS)
         if (n->slot[at].length == length && memcmp(n->slot[at].s, s, length) == 0)
             return n->slot[at].index;
-    if (n->count < SLOTS / 2) {         /* there are never so many */
+    if (n->count < SLOTS / 2) {         /* the table never fills in practice */
         n->slot[at].s = s;
         n->slot[at].length = length;
         n->slot[at].index = n->count;
@@ -55,7 +55,7 @@ static bool begins(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Of a line, without its end. */
+/* Normalises a line of LLVM IR without its newline. */
 static void llvm_line(const char *s, const char *end, struct names *globals, struct names *locals,
                       FILE *out)
 {
@@ -71,7 +71,7 @@ static void llvm_line(const char *s, const char *end, struct names *globals, str
         if (*s == '"')
             quoted = !quoted;
         if (!quoted && begins(s, "c\"")) {
-            s = strchr(s + 2, '"') + 1;     /* constants; quotes in them are codes */
+            s = strchr(s + 2, '"') + 1;     /* constant bytes; quotes inside are escaped */
             continue;
         }
         if (!quoted && (begins(s, ", !") || begins(s, " !")))

@@ -9,13 +9,13 @@
 
 #include <stdlib.h>
 
-/* Counters share places in what threads know, by their addresses. */
+/* Index of a counter, by its address; counters may share one. */
 static size_t place_of(uint64_t at)
 {
     return (size_t)(engine.clocks_size - COUNTERS) + (size_t)(at / 4 % COUNTERS);
 }
 
-/* A thread's writes up to where it next tells someone of them. */
+/* Writes of a thread up to its next release. */
 struct moment {
     int cluster;
     epoch at;
@@ -35,7 +35,7 @@ static struct {
 
 void order_start(void)
 {
-    order.moments = 1; /* 0: no fibre has one */
+    order.moments = 1; /* 0: no fibre has a moment */
     order.releases = 0;
 }
 
@@ -64,7 +64,7 @@ uint32_t order_moment(void)
     return f->moment = order.moments++;
 }
 
-/* Whether a counter told the thread. */
+/* Whether a counter ordered the thread after these writes. */
 static bool was_told(const struct fibre *f, const struct moment *m)
 {
     for (uint32_t i = 0; i < order.releases; i++) {
