@@ -22,8 +22,8 @@
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* Some blocks share lines, a row of tiles is of one or two blocks of lines, lines lie along or
- * across. */
+/* Shapes in which some blocks share lines, a row of tiles has one or two blocks of lines, and lines
+ * are contiguous or strided. */
 static const struct shape {
     int64_t lines, length;
     bool across;
@@ -56,7 +56,7 @@ static bool same_masks(const struct mask *x, const struct mask *y)
     return true;
 }
 
-/* Of matrix number `i`, on the host and on the device: 1 where they find the same, 2 where the
+/* Scans matrix `i` on the host and on the device.  Returns 1 where the masks agree, 2 where the
  * device cannot scan. */
 static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
 {
@@ -73,7 +73,7 @@ static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
 
     fill(&r, data[i % (int)COUNT(data)], LIMBER_F64, x, bytes / sizeof *x);
     for (size_t p = 0; data[i % (int)COUNT(data)] == DATA_tiny && p < bytes / sizeof *x; p++)
-        x[p] = ldexp(x[p], -40); /* normal numbers and subnormal ones */
+        x[p] = ldexp(x[p], -40); /* normal and subnormal numbers */
     there = gpu_put(x, bytes);
     assert_true(limber_scan(&host, &v, LIMBER_F64, s->lines, s->length, SCAN_full, NULL, &d));
     v.data = (const void *)there.at;
@@ -94,7 +94,7 @@ static void scans_find_the_same_again_and_again(void **state)
         assert_int_equal(scan_is_right(cuda, i, true), 1);
 }
 
-/* Memory runs out between a scan's beginning and its launch: the next one is as right as before. */
+/* A scan fails for lack of memory before its launch; the next scan is still right. */
 static void scans_that_fail_leave_nothing(void **state)
 {
     const struct shape s = { INT64_C(1) << 27, 0, false };
@@ -103,7 +103,7 @@ static void scans_that_fail_leave_nothing(void **state)
     struct diag d = { 0 };
 
     (void)state;
-    if (!driver.simt_launches) /* it has 2 GiB */
+    if (!driver.simt_launches) /* a real device has more memory than the limit */
         skip();
     assert_int_equal(scan_is_right(cuda, 0, true), 1);
     assert_false(limber_device_scan(cuda, &m, &v, LIMBER_F64, s.lines, s.length, NULL, &d));
@@ -112,7 +112,7 @@ static void scans_that_fail_leave_nothing(void **state)
     assert_int_equal(scan_is_right(cuda, 0, true), 1);
 }
 
-/* Each stream's scan has counters of its own. */
+/* Scans repeatedly on a stream of its own, which has its own counters. */
 static void *scan_often(void *wrong)
 {
     void *context;
@@ -139,7 +139,7 @@ static void threads_scan_at_once(void **state)
     }
 }
 
-/* As gpu_faults_are_found wants it. */
+/* Returns a verdict for gpu_faults_are_found. */
 static int scans_are_right(void *unused)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -212,7 +212,7 @@ static struct counted counted_so_far(void)
                                   (struct counted){ 0 };
 }
 
-/* 1: the product is right, 0: C is wrong, -1: the call fails. */
+/* Multiplies.  Returns 1 if the product is right, 0 if C is wrong, -1 if the call fails. */
 static int product_of(limber_context *ctx, const char *scheme, struct counted *n)
 {
     limber_contract c = correct;
@@ -249,7 +249,8 @@ static int product_of(limber_context *ctx, const char *scheme, struct counted *n
     return right;
 }
 
-/* A driver before 12.3 takes no such launches into graphs. */
+/* Returns whether launches may overlap; drivers before 12.3 do not record such launches into
+ * graphs. */
 static bool launches_begin_early(void)
 {
     int version = 0;
@@ -257,7 +258,8 @@ static bool launches_begin_early(void)
     return gpu_capability() >= 90 && driver.cuDriverGetVersion(&version) == 0 && version >= 12030;
 }
 
-/* Scan, limbs, products, C; what was found to the host, exponents back. */
+/* A product launches the scan, limbs, products and C, the copy of results to the host, and the
+ * reset of exponents. */
 static void products_are_few_launches(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki1-i8" };

@@ -17,13 +17,13 @@
 
 #include <cmocka.h>
 
-/* ---- products of one kind ------------------------------------------------------------------- */
+/* ---- products of one kind -------------------------------------------------------------------- */
 
 enum { ROWS = 25, COLS = 27, PITCH = 28, TERMS = 5 };
 
-/* Doubles as operands in a format, multiplied by residues in a context of its own, so by kernels
- * that are made now: 1 where a GPU has the interpreter's bits, and touches nothing beside C; 3
- * where a fault was not planted. */
+/* Multiplies doubles in a format by residues, in a new context so that kernels are compiled now.
+ * Returns 1 where the GPU has the interpreter's bits and writes nothing outside C; 3 where a fault
+ * was not planted. */
 static int is_right(const char *format, const char *result, const double *a, const double *b,
                     int64_t k)
 {
@@ -54,18 +54,20 @@ static int is_right(const char *format, const char *result, const double *a, con
 
 /* ---- at the ends of the range --------------------------------------------------------------- */
 
-/* Sums of two products with one bit more than the result has, near 1, near both ends of the range
- * and beyond. */
+/* Rounds sums of two products with one bit more than the result has, near 1, near both ends of the
+ * range and beyond. */
 static int round_at_ends(void *format)
 {
     static const int scales[2][3] = { { 53, 1074, 1023 },
-                                      { 24, 149, 127 } }; /* bits, least, bias */
+                                      /* significand bits, least exponent, bias */
+                                      { 24, 149, 127 } };
     const int *scale = scales[named(format).size == 4];
     double x[2][COLS * 2];
     struct rng r = { 77 };
 
     for (int side = 0; side < 2; side++)
-        for (int i = 0; i < COLS; i++) /* sums of exponents: to the least, about 0, to the most */
+        /* exponent sums: near the least, about 0, near the largest */
+        for (int i = 0; i < COLS; i++)
             for (int p = 0; p < 2; p++) {
                 int bits = (scale[0] + 1) / 2;
                 double odd = 2.0 * rng_below(&r, 1 << (bits - 2)) + 1 + ldexp(1, bits - 1);

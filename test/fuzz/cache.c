@@ -75,7 +75,8 @@ static void begin(void)
         abort();
 }
 
-/* 'E' and an entry; 'K' and the bytes of a kernel, an entry's without its head. */
+/* Seeds: 'E' and an entry of the cache; or 'K' and the bytes of a kernel, an entry without its
+ * header. */
 size_t fuzz_seed(int i, uint8_t *to)
 {
     static uint8_t good[2 * ENTRIES][FUZZ_MOST];

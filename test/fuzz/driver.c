@@ -28,11 +28,11 @@ static size_t change(uint8_t *data, size_t size)
     case 0: data[at] = (uint8_t)below(256); break;
     case 1: data[at] = odd[below(sizeof odd)]; break;
     case 2: return at + 1;
-    case 3:                     /* a piece goes */
+    case 3:                     /* delete a piece */
         n = n < size - at ? n : size - at - 1;
         memmove(data + at, data + at + n, size - at - n);
         return size - n;
-    default:                    /* a piece comes twice */
+    default:                    /* repeat a piece */
         n = n < size - at ? n : size - at;
         if (size + n > FUZZ_MOST)
             return size;
@@ -77,7 +77,8 @@ int main(int argc, char **argv)
         size = fuzz_seed((int)below((size_t)seeds), data);
         for (size_t changes = below(6) + 1; changes > 0; changes--)
             size = change(data, size);
-        copy = malloc(size + 1);        /* so that what lies behind it is nobody's */
+        /* a heap block of the exact size, so that a sanitizer sees reads past its end */
+        copy = malloc(size + 1);
         if (!copy)
             return 2;
         memcpy(copy, data, size);

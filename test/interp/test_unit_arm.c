@@ -11,7 +11,7 @@
 
 enum { M = 24, N = 40, MOST_K = 64 };
 
-/* In the order of arm_unit.c. */
+/* In the order of the instructions in arm_unit.c. */
 static const struct {
     const char *instruction, *unit, *format;
 } all[] = {

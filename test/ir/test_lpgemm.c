@@ -66,7 +66,7 @@ static void configurations(void **state)
 
 static void refuses(const char *text, const char *layer, const char *why)
 {
-    static const limber_unit zero = LIMBER_UNIT_INIT; /* with gaps of zeros, as memory has them */
+    static const limber_unit zero = LIMBER_UNIT_INIT; /* including zeros in its padding bytes */
     limber_unit unit;
     int listed = 7;
 

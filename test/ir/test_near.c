@@ -17,7 +17,7 @@ enum { ROUNDS = SANITIZED ? 20000 : 200000 };
 
 static const char *const formats[] = { "f32", "f16", "bf16", "tf32", "e4m3", "e5m2", "(1,8,5)" };
 
-/* Does alpha (high + low + side off) + beta c round to what is at p? */
+/* Returns whether alpha (high + low + side off) + beta c rounds to the number at p. */
 static bool rounds_to(struct near_sum s, int side, const double *scalars, double c, limber_format f,
                       const void *p)
 {
@@ -45,7 +45,7 @@ static double uniform(struct rng *r)
     return (double)(int64_t)rng_next(r) * 0x1p-63;
 }
 
-/* A number of the format, or half-way to a neighbour, in any binade. */
+/* Draws a number of the format, or the midpoint to a neighbour, in any binade. */
 static double special(struct rng *r, limber_format f)
 {
     int low = limber_format_emin(f) - 2, span = limber_format_emax(f) + 3 - low;
@@ -77,7 +77,7 @@ static void both_ends(void **state)
                 s.low = s.high * ldexp(uniform(&r), -53 - (int)rng_below(&r, 50));
             if (rng_below(&r, 4))
                 s.off = fabs(s.high) * ldexp(fabs(uniform(&r)), -20 - (int)rng_below(&r, 90));
-            if (scaled && rng_below(&r, 2)) /* powers of two keep what is half-way */
+            if (scaled && rng_below(&r, 2)) /* powers of two keep midpoints */
                 scalars[0] = rng_below(&r, 2) ? -1 : 0.5;
             limber_convert(dst, f, &(double){ uniform(&r) }, named("f64"), 1, LIMBER_ROUND_NEAREST);
             c = limber_format_value(f, dst);
@@ -93,12 +93,13 @@ static void both_ends(void **state)
                     fail_msg("%s: %a + %a, off by %a, times %a + %a * %a", formats[i], s.high,
                              s.low, s.off, scaled ? scalars[0] : 1, scaled ? scalars[1] : 0, c);
         }
-        /* most are certain, among them sums that only their low part decides */
+        /* most results are certain, also where only the low part decides */
         assert_true(stored > ROUNDS / (int)COUNT(formats) / 2 && odd > 100);
     }
 }
 
-/* A sum of nothing but zeros is +0; with scalars, or if it may be off, its sign is for others. */
+/* A sum of zeros only is +0; with scalars, or with a possible error, the sign is left to the
+ * caller. */
 static void zeros(void **state)
 {
     const struct near_sum nothing = { 0, 0, 0 }, something = { 0, 0, 0x1p-40 };

@@ -22,7 +22,7 @@ void *address(void)
     return (void *)NAME(dgemm);
 }
 
-/* Products that the BLAS has computed; -1: a result was wrong. */
+/* Returns the number of products that the BLAS has computed; -1: a result was wrong. */
 int run(void);
 int run(void)
 {
@@ -42,7 +42,7 @@ typedef void product(const char *, const char *, const int64_t *, const int64_t 
                      const double *, const double *, const int64_t *, const double *,
                      const int64_t *, const double *, double *, const int64_t *, size_t, size_t);
 
-/* The numbers are read right by functions with integers of 32 bits, too. */
+/* Sizes are stored so that functions with 32-bit integers read the same numbers. */
 static int is_right(product *dgemm)
 {
     const int64_t two = 2;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Integers of 32 bits; lengths of letters come last.  `work` is the multiply-adds of a call, of the
- * order of. */
+/* Integers have 32 bits; lengths of character arguments come last.  `work`: multiply-adds of a
+ * call, to leading order. */
 /* clang-format off */
 #define FUNCTIONS(F) \
     F(dgemm, (S ta, S tb, I m, I n, I k, D al, D a, I lda, D b, I ldb, D be, D c, I ldc, size_t x, \

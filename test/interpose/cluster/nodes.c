@@ -24,7 +24,7 @@ static bool probe_old(struct target *t, struct diag *d)
     return limber_target_parse(t, old_target, d);
 }
 
-/* A product on a node that has just started: 1 + where its kernel came from, and which that was. */
+/* Multiplies on a node that has just started; returns 1 + the kernel's origin, with the report. */
 static int first_product(const char *dir, bool old, limber_report *r)
 {
     static double a[SIZE][SIZE], b[SIZE][SIZE], c[SIZE][SIZE];

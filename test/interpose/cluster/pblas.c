@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BLACS in C, the rest in Fortran; no package has headers of them. */
+/* BLACS has a C interface, the rest Fortran; no package installs headers. */
 void Cblacs_get(int context, int what, int *value);
 void Cblacs_gridinit(int *context, const char *order, int rows, int cols);
 void Cblacs_gridinfo(int context, int *rows, int *cols, int *row, int *col);
@@ -55,7 +55,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* Of a width up to 2^63, both signs. */
+/* A pseudo-random integer of either sign; bits: its width, up to 63. */
 static int64_t integer(int i, int j, int salt, int bits)
 {
     return (int64_t)mix(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
@@ -73,7 +73,7 @@ static int64_t small_c(int i, int j)
 {
     return integer(i, j, 3, 5);
 }
-/* Columns by twos are equal, rows by twos nearly opposite. */
+/* Columns come in equal pairs, rows in nearly opposite pairs. */
 static int64_t large_a(int i, int j)
 {
     return integer(i, j / 2, 4, 40);
@@ -96,13 +96,13 @@ static int64_t right(int i, int j)
 {
     return integer(i, j, 8, 30);
 }
-/* Symmetric with a dominant diagonal, hence positive definite. */
+/* Symmetric and diagonally dominant, hence positive definite. */
 static int64_t definite(int i, int j)
 {
     return i == j ? (int64_t)size << 31 : integer(i < j ? i : j, i < j ? j : i, 9, 30);
 }
 
-/* Indices in the whole matrix of what lies here at i, j. */
+/* The global index of local row i. */
 static int row_of(int i)
 {
     return (i / BLOCK * grid.rows + grid.row) * BLOCK + i % BLOCK;
@@ -148,7 +148,7 @@ static void say(const char *what, double worst, double allowed)
     failures += !(all <= allowed);
 }
 
-/* Of C = A B - C0 the largest error in units of |A||B| + |C0|. */
+/* The largest error of C = A B - C0, in units of |A||B| + |C0|. */
 static double error_of(const struct matrix *c, element a, element b, element c0)
 {
     double worst = 0;
@@ -189,7 +189,7 @@ static void multiply(const char *what, element a, element b, element c0, double 
 
 /* ---- solvers --------------------------------------------------------------------------------- */
 
-/* |A x - b| / (eps n |A| |x|); x is [RIGHT][size], whole. */
+/* |A x - b| / (eps n |A| |x|); x is [RIGHT][size], not distributed. */
 static double residual(element a, const double *x)
 {
     double worst = 0;
@@ -256,7 +256,7 @@ int main(int argc, char **argv)
     solve("pdposv", definite, 1);
     if (rank == 0)
         printf("%d failures\n", failures);
-    fflush(stdout); /* mpirun ends the other ranks as soon as one has failed */
+    fflush(stdout); /* mpirun kills the other ranks as soon as one has failed */
     Cblacs_gridexit(grid.context);
     MPI_Finalize();
     return failures != 0;

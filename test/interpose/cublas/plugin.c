@@ -37,7 +37,7 @@ long calls(void)
 }
 #endif
 
-/* Whether the product is right. */
+/* Multiplies through the module's cuBLAS; returns whether the product is right. */
 int multiply(product *dgemm, void *handle);
 int multiply(product *dgemm, void *handle)
 {
