@@ -36,7 +36,8 @@ struct object_of {
     long tried;
 };
 
-/* Bytes of their own, so that what lies behind them is nobody's. */
+/* Copies the bytes to a heap block of their exact size, so that a sanitizer sees reads beyond
+ * them. */
 static void load(struct object_of *o, const unsigned char *bytes)
 {
     unsigned char *copy = malloc(o->good.size);
@@ -78,7 +79,7 @@ static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, cons
                 }
 }
 
-static void lie(struct object_of *o, unsigned char *bytes)
+static void change_fields(struct object_of *o, unsigned char *bytes)
 {
     struct rng r = { 7 };
     size_t at = 0;
@@ -95,7 +96,7 @@ static void lie(struct object_of *o, unsigned char *bytes)
     while (at + sizeof head < o->good.size && memcmp(bytes + at, ELFMAG, SELFMAG))
         at++;
     if (at + sizeof head >= o->good.size)
-        return; /* no object */
+        return; /* not an object */
     memcpy(&head, bytes + at, sizeof head);
     lie_about(o, bytes, at, header, COUNT(header));
     for (size_t i = 0; i < head.e_shnum; i++)
@@ -126,7 +127,7 @@ static int each_entry(void *user, const limber_cache_entry *e)
     bytes = malloc(o.good.size);
     assert_non_null(bytes);
     memcpy(bytes, o.good.data, o.good.size);
-    lie(&o, bytes);
+    change_fields(&o, bytes);
     print_message("%s: %.60s: %ld lies\n", x->backend->name, facts.plan, o.tried);
     free(bytes);
     free(o.good.data);

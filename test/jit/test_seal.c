@@ -12,7 +12,7 @@ static char why[240];
 
 /* ---- the hash -------------------------------------------------------------------------------- */
 
-/* Of the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
+/* From the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
 static void the_hash_is_siphash(void **state)
 {
     static const struct {
@@ -44,7 +44,7 @@ static void the_hash_is_siphash(void **state)
         assert_memory_equal(got, known[i].want, sizeof got);
     }
     limber_seal(&key, text, sizeof text, NULL, 0, whole);
-    for (size_t n = 0; n <= sizeof text; n++) { /* wherever it is cut */
+    for (size_t n = 0; n <= sizeof text; n++) { /* split at every position */
         limber_seal(&key, text, n, text + n, sizeof text - n, got);
         assert_memory_equal(got, whole, sizeof got);
     }
@@ -63,7 +63,7 @@ static void spoil(const char *path, size_t size, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void a_key_is_made_once(void **state)
+static void a_key_is_generated_once(void **state)
 {
     struct seal_key one, two;
     struct stat st;
@@ -101,7 +101,7 @@ static void keys_that_others_may_know_are_refused(void **state)
     assert_false(limber_seal_key(in_dir("link"), true, &key, why, sizeof why));
     assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
     assert_false(limber_seal_key(in_dir("pipe"), true, &key, why, sizeof why));
-    for (size_t n = 0; n < 20; n += 5) { /* nothing is made anew in its place */
+    for (size_t n = 0; n < 20; n += 5) { /* no new key replaces it */
         spoil(in_dir("key"), n, 0600);
         assert_false(limber_seal_key(in_dir("key"), true, &key, why, sizeof why));
         assert_non_null(strstr(why, "does not hold 16 bytes"));
@@ -115,7 +115,7 @@ static void keys_that_others_may_know_are_refused(void **state)
     }
 }
 
-static void many_who_make_a_key_end_with_one(void **state)
+static void concurrent_processes_generate_one_key(void **state)
 {
     enum { MANY = 24 };
     struct seal_key key[MANY];
@@ -129,7 +129,7 @@ static void many_who_make_a_key_end_with_one(void **state)
             char c;
 
             close(go[1]);
-            _exit(read(go[0], &c, 1) != 0 || /* until all are there */
+            _exit(read(go[0], &c, 1) != 0 || /* waits until all processes are there */
                   !limber_seal_key(in_dir("one/key"), true, &key[i], why, sizeof why) ||
                   write(out[i][1], &key[i], sizeof key[i]) != (ssize_t)sizeof key[i]);
         }
@@ -146,8 +146,7 @@ static void many_who_make_a_key_end_with_one(void **state)
         ;
 }
 
-/* ---- the way ----------------------------------------------------------------------------------
- */
+/* ---- the path to the key --------------------------------------------------------------------- */
 
 static void opens(const char *path)
 {
@@ -165,8 +164,8 @@ static void is_refused(const char *path, const char *reason)
         fail_msg("%s: \"%s\" does not say \"%s\"", path, why, reason);
 }
 
-/* Every folder of the way in turn is given to others. */
-static void every_ancestor_is_looked_at(void **state)
+/* Gives each folder of the path in turn to other users. */
+static void permissions_of_every_parent_folder_are_checked(void **state)
 {
     static const char *const ancestor[] = { "a", "a/b", "a/b/c" };
 
@@ -192,7 +191,7 @@ static void every_ancestor_is_looked_at(void **state)
     }
 }
 
-static void links_on_the_way_are_looked_at(void **state)
+static void links_in_the_path_are_checked(void **state)
 {
     char text[5000];
 
@@ -208,7 +207,7 @@ static void links_on_the_way_are_looked_at(void **state)
     assert_int_equal(symlink(in_dir("open/on"), in_dir("first")), 0);
     assert_int_equal(symlink(in_dir("real"), in_dir("open/on")), 0);
     opens(in_dir("first/folder"));
-    assert_int_equal(chmod(in_dir("open"), 0777), 0); /* where the second link is */
+    assert_int_equal(chmod(in_dir("open"), 0777), 0); /* holds the second link */
     is_refused(in_dir("first/folder"), "others may write");
     if (geteuid() == 0) {
         snprintf(text, sizeof text, "%s", in_dir("relative"));
@@ -228,11 +227,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_hash_is_siphash),
-        unit_test_in_dir(a_key_is_made_once),
+        unit_test_in_dir(a_key_is_generated_once),
         unit_test_in_dir(keys_that_others_may_know_are_refused),
-        unit_test_in_dir(many_who_make_a_key_end_with_one),
-        unit_test_in_dir(every_ancestor_is_looked_at),
-        unit_test_in_dir(links_on_the_way_are_looked_at),
+        unit_test_in_dir(concurrent_processes_generate_one_key),
+        unit_test_in_dir(permissions_of_every_parent_folder_are_checked),
+        unit_test_in_dir(links_in_the_path_are_checked),
     };
 
     alarm(60);

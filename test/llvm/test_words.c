@@ -35,7 +35,7 @@ static void print_list(struct text *t, const char *before)
         limber_text_add(t, "%s%lld", l ? "," : "", (long long)moduli[l]);
 }
 
-/* Integers as they are, of 47 bits and a sign, exactly as a pair of doubles. */
+/* Plans integers of 47 bits and a sign, unscaled, with the exact result as a pair of doubles. */
 static void state_plan(struct plan *p)
 {
     struct text t = { 0 };
@@ -60,7 +60,7 @@ static void state_plan(struct plan *p)
     limber_text_clear(&t);
 }
 
-/* A number whose remainders by the first four moduli are all half of them, less one half. */
+/* A number whose remainder by each of the first four moduli p is (p - 1) / 2. */
 static int64_t half(void)
 {
     int64_t x = 1;
@@ -150,7 +150,7 @@ static void everywhere(const struct backend *backend)
         }
 }
 
-static void ends_are_exact(void **state)
+static void extreme_sums_are_exact(void **state)
 {
     (void)state;
     everywhere(&limber_backend_interp);
@@ -167,7 +167,7 @@ static bool multiplies_words(void)
     return false;
 }
 
-static void ends_are_exact_prebuilt(void **state)
+static void extreme_sums_are_exact_prebuilt(void **state)
 {
     (void)state;
     if (!multiplies_words() || !prebuilt_kernels())
@@ -175,7 +175,7 @@ static void ends_are_exact_prebuilt(void **state)
     everywhere(prebuilt_kernels());
 }
 
-static void ends_are_exact_specialised(void **state)
+static void extreme_sums_are_exact_specialised(void **state)
 {
     (void)state;
     if (!multiplies_words())
@@ -195,9 +195,9 @@ static void ends_are_exact_specialised(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_are_exact),
-        cmocka_unit_test(ends_are_exact_prebuilt),
-        cmocka_unit_test(ends_are_exact_specialised),
+        cmocka_unit_test(extreme_sums_are_exact),
+        cmocka_unit_test(extreme_sums_are_exact_prebuilt),
+        cmocka_unit_test(extreme_sums_are_exact_specialised),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-/* False where it cannot be done: another architecture. */
+/* Installs the emulator; false where it is not possible, as on other architectures. */
 bool amx_emulate(void);
-/* Instructions of this thread so far. */
+/* The number of instructions that this thread has emulated. */
 long amx_emulated(void);
 
 #endif

@@ -8,10 +8,10 @@
 #include <mpfr.h>
 #include <stdbool.h>
 
-/* What a posit of so many bits with es = 2 stands for, bit by bit; NaN: NaR. */
+/* The value of a posit of `bits` bits with es = 2, decoded bit by bit; NaN for NaR. */
 double ref_posit(int bits, uint64_t code);
 
-/* Is f one of these formats? */
+/* Returns whether f is one of these formats. */
 bool ref_is_coded(limber_format f);
 double ref_coded_value(limber_format f, uint64_t code);
 /* The code of x, rounded to nearest. */

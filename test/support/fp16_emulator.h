@@ -3,8 +3,8 @@
 #ifndef LIMBER_FP16_EMULATOR_H
 #define LIMBER_FP16_EMULATOR_H
 
-/* The length of the instruction at the context's RIP, which has been executed; 0: it is none of
- * these.  context: a ucontext_t. */
+/* Executes the instruction at the context's RIP (a ucontext_t) and returns its length; 0: not one
+ * of these. */
 int fp16_execute(void *context);
 
 #endif

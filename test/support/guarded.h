@@ -13,7 +13,7 @@ struct guarded {
     size_t all;
 };
 
-/* At the end of its pages, or at their beginning. */
+/* Allocates at the end of its pages, or at their beginning. */
 static inline struct guarded guarded(size_t bytes, bool at_end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page + page;

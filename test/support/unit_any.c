@@ -46,7 +46,7 @@ static void add_words(char *text, size_t size, const char *form, ...)
     va_end(list);
 }
 
-/* Operands alone may lack a -0. */
+/* A random operand format; only operands may lack -0. */
 static const char *any_operand(struct rng *r, char *text)
 {
     return rng_below(r, 8) ? any_format(r, text, rng_below(r, 3) == 0) :
@@ -80,7 +80,7 @@ static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
                                     "e8m0:7:even");
 }
 
-/* Blocks whose terms are sums of neighbours. */
+/* Describes blocks whose terms are sums of neighbouring products. */
 static void describe_sums(struct rng *r, char *t, size_t size)
 {
     static const char *const small[] = { "e2m1", "e3m2", "e2m3", "(1,2,4)", "(1,3,3)" };

@@ -5,14 +5,14 @@
 
 #include "support.h"
 
-/* 0: any code; 1: numbers of a few binades, so that sums lose few bits; 2: products near the
+/* Kinds of data.  0: any code; 1: a few binades, so that sums lose few bits; 2: products near the
  * smallest normal float; 3: numbers that cancel. */
 enum { CODE_KINDS = 4 };
 uint16_t any_code(struct rng *r, int kind, bool half); /* of binary16 or bfloat16 */
-float any_start(struct rng *r, int kind);              /* that products are added to */
+float any_start(struct rng *r, int kind);              /* the addend C */
 
-/* What an instruction made of C, m x n in rows, and of k products in each element: the unit must
- * have the same bits on both backends, every NaN alike. */
+/* The result of an instruction for C, m x n in rows, with k products per element: the unit must
+ * have the same bits on both backends, with all NaN equal. */
 struct executed {
     const char *instruction, *unit;
     int kind;

@@ -20,7 +20,7 @@ struct lost {
 
 static double largest(limber_format f)
 {
-    int top = (1 << f.exp_bits) - 1;        /* the field of the largest exponent */
+    int top = (1 << f.exp_bits) - 1;        /* the largest exponent field */
     double frac = 2 - ldexp(1, -f.frac_bits);
 
     if (f.flags & LIMBER_FORMAT_NO_INF)
@@ -41,7 +41,7 @@ static double not_finite(limber_format f, bool nan, bool minus)
     return isnan(v) || nan ? v : minus ? -v : v;
 }
 
-/* Whole units of y >= 0. */
+/* Rounds y >= 0 to whole units. */
 static void to_units(mpfr_t y, const limber_step *s, bool minus, uint32_t r, int bits)
 {
     mpfr_t t, d;
@@ -144,7 +144,7 @@ static int exponent(double x)
     return e - 1;
 }
 
-/* Of an encoding: subnormal numbers have the exponent of the smallest normal one. */
+/* The exponent field of x; subnormal numbers have that of the smallest normal one. */
 static int encoded(limber_format f, double x)
 {
     int least = 1 - f.bias, e = x == 0 ? least : exponent(x);
@@ -166,7 +166,7 @@ static double block_scale(const limber_unit *u, const limber_step *s, double mos
     if (most == 0)
         return 1;
     if (u->scale == LIMBER_SCALE_UE4M3) {
-        mpfr_init2(x, BITS); /* as good as exact: a tie is a short fraction */
+        mpfr_init2(x, BITS); /* enough to be exact: a tie is a short fraction */
         mpfr_set_d(x, most, MPFR_RNDN);
         mpfr_div_d(x, x, largest(s->format), MPFR_RNDN);
         v = round_exact(&ue4m3, x, 0, 0, &lost);
@@ -251,7 +251,7 @@ static uint32_t number(const struct oracle *o, uint32_t stream, int64_t index)
     return limber_unit_random(o->u->seed, o->i, o->j, stream, (uint32_t)index);
 }
 
-/* a + b exactly; +0 unless both are -0. */
+/* Adds a + b exactly; +0 unless both are -0. */
 static void exact_sum(mpfr_t x, double a, const mpfr_t b)
 {
     mpfr_add_d(x, b, a, MPFR_RNDN);
@@ -336,7 +336,7 @@ static void cut(mpfr_t sum, const mpfr_t x, int unit, bool counted, limber_stati
     mpfr_clear(t);
 }
 
-/* to the grid of 2^unit, downwards */
+/* Rounds down to a multiple of 2^unit. */
 static void floor_to(mpfr_t x, int unit)
 {
     mpfr_mul_2si(x, x, -unit, MPFR_RNDN);
@@ -344,8 +344,8 @@ static void floor_to(mpfr_t x, int unit)
     mpfr_mul_2si(x, x, unit, MPFR_RNDN);
 }
 
-/* The sum of the terms of which `which` is true, cut at the largest one's exponent less frac; that
- * exponent, or FAR. */
+/* Sums the terms for which `which` is true, truncated at `frac` bits below the largest one's
+ * exponent; returns that exponent, or FAR. */
 static int sum_apart(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms,
                      int first, int step)
 {
@@ -360,7 +360,7 @@ static int sum_apart(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int
     return most;
 }
 
-/* The sum of term[0], which is acc, and the products behind it, as CDNA3 adds them. */
+/* Sums the accumulator term[0] and the products after it as CDNA3 does. */
 static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms)
 {
     const limber_unit *u = o->u;
@@ -470,7 +470,7 @@ static double outer(const struct oracle *o, const limber_step *s, double sum, do
     return v;
 }
 
-/* Products at positions [from, to), every step-th, added one by one. */
+/* Adds products at positions [from, to), every step-th, one by one. */
 static double stride(const struct oracle *o, double sum, int64_t from, int64_t to, int64_t step)
 {
     for (int64_t p = from; p < to; p += step)
@@ -478,7 +478,7 @@ static double stride(const struct oracle *o, double sum, int64_t from, int64_t t
     return sum;
 }
 
-/* The sum of `width` lanes, every step-th from the first on, the node-th of the tree. */
+/* Sums `width` lanes, every step-th from the first on, as node `node` of the tree. */
 static double lanes(const struct oracle *o, int64_t from, int64_t to, int first, int step,
                     int width, int node, int64_t index)
 {
@@ -493,7 +493,7 @@ static double lanes(const struct oracle *o, int64_t from, int64_t to, int first,
     x = lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
     y = lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1, width / 2,
               2 * node + 1, index);
-    /* a heap's node: its place among those of its level is that of its first lane */
+    /* heap numbering: a node's index within its level is that of its first lane */
     return outer(o, &o->u->acc, x, y, 4,
                  index * 16 + (halves ? o->u->lanes / width + first : node));
 }
