@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cubins that come along in a folder (backends/cuda/cubins.c): a program gets its own or none. */
+ * Tests folders of precompiled cubins (backends/cuda/cubins.c): a program gets its own cubin or
+ * none. */
 #define _GNU_SOURCE
 #include "backends/cuda/driver.h"
 #include "test/support/files.h"

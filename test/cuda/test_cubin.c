@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every kind of CUDA kernel, compiled by NVRTC for real devices, where the toolkit is: registers,
- * spills and shared memory stay below what its design allows.  With LIMBER_CUBIN_TABLE=FILE the
- * figures are written as a Markdown table, with LIMBER_CUBIN_DIR=DIR the cubins to a folder
- * (sass.py looks at these).  `test_cubin I N` looks at every Nth kernel from the Ith on, so that
- * several processes may share the work.  What was compiled before is found in LIMBER_TEST_CUBINS
+ * Compiles every kind of CUDA kernel by NVRTC for real devices, where the toolkit is found, and
+ * checks that registers, spills and shared memory stay within the kernel's design limits.
+ * LIMBER_CUBIN_TABLE=FILE writes the figures as a Markdown table, LIMBER_CUBIN_DIR=DIR the cubins
+ * to a folder, which sass.py checks.  `test_cubin I N` takes every Nth kernel from the Ith on, so
+ * that several processes share the work.  LIMBER_TEST_CUBINS caches compiled kernels
  * (kept_nvrtc.c). */
 #define _GNU_SOURCE /* memmem */
 #include "gpus.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The launches of a product in a device's memory: how many, which of them may begin before the one
- * in front has ended, and scans whose blocks share lines without memory that a launch has set; on a
- * GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the CPU. */
+ * The launches of a product in device memory: their number, which of them may begin before the
+ * previous one has ended, and scans whose blocks share lines without memory that an extra launch
+ * initialises.  Runs on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on
+ * the CPU. */
 #include "gpus.h"
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Mixed products on a GPU, or on the harness: parts see their lines and tiles, leave out the
- * others, and store where they should. */
+ * Mixed products on a GPU, or on the harness: each part multiplies its lines and tiles, leaves out
+ * the others, and stores to the right places. */
 #include "gpus.h"
 #include "support.h"
 

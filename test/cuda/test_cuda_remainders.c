@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements of C from their Chinese remainders, in doubles where a device is fast at them and in
- * integers elsewhere: the interpreter's bits whatever an integer leaves to its rounding, and
- * whatever the range does to it. */
+ * Reconstruction of C by the Chinese remainder theorem, in doubles where a device is fast at them
+ * and in integers elsewhere: the interpreter's bits, for every rounding and at the ends of the
+ * range. */
 #include "gpus.h"
 #include "support.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limbs made inside the multiply kernel: the bits of those made ahead and of the interpreter,
- * however the operands lie; on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs
- * kernels on the CPU (SIMT_CC names the compute capability). */
+ * Limbs made inside the multiply kernel have the bits of those made ahead and of the interpreter,
+ * for every layout of operands.  Runs on a GPU when LIMBER_TEST_GPU is set, else on the harness
+ * that runs kernels on the CPU (SIMT_CC names the compute capability). */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands as they are on tensor cores: who is chosen for which contract, the interpreter's bits,
- * and errors within the bound. */
+ * Unsplit operands on tensor cores: which contract chooses them, the interpreter's bits, and errors
+ * within the bound. */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gpu_smoke on the stand-ins: kernels with one planted fault each, and what the report must say of
- * it.  The faults name warps and lanes as kernels do, so they hold the report's own arithmetic of
- * places as well. */
+ * Runs gpu_smoke on the stand-ins with one fault planted per kernel, and checks its report.  Faults
+ * are placed by warp and lane, which also tests the report's computation of places. */
 #include "gpus.h"
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The cache before NVRTC that test_cubin uses (kept_nvrtc.c): what it answers is what NVRTC answers
- * for all that it gets, whatever lies in the cache's folder. */
+ * The cache of NVRTC's output that test_cubin uses (kept_nvrtc.c): it returns what NVRTC would for
+ * the same input, whatever the cache's folder contains. */
 #define _GNU_SOURCE
 #include "test/support/files.h"
 

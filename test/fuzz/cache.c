@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is on disk: an entry of the cache, which a call then finds, and the bytes of kernels.
- * Whatever the entry holds, the product is right. */
+ * Fuzzes files of the disk cache: an entry, which a call then looks up, and the bytes of a kernel.
+ * The product must be right whatever the entry holds. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 

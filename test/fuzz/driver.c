@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Good inputs, and what a few random changes make of them.  With a folder as argument: writes the
- * good ones there, for libFuzzer to begin with. */
+ * Runs a fuzz target on valid inputs and on a few random changes of them.  With a folder as
+ * argument it writes the valid inputs there, as a corpus for libFuzzer. */
 #include "fuzz.h"
 
 #include <stdio.h>

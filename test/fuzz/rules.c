@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rules of the libraries before a BLAS, a line each, and the stated plans of their reports, as
- * limber prebuild takes them. */
+ * Fuzzes the rules of the interposed libraries, one per line, and the stated plans in their
+ * reports, which limber prebuild reads. */
 #define _GNU_SOURCE     /* for the included rules.c */
 #include "fuzz.h"
 

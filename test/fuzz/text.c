@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Texts: plans with all passes over them, units, LPGEMM's configurations, targets, signatures,
- * steps of epilogues.  The first byte says which. */
+ * Fuzzes parsers: plans (with all passes), units, LPGEMM's configurations, targets, signatures,
+ * epilogue steps.  The first byte chooses the parser. */
 #include "fuzz.h"
 
 #include "../support/calls.h"

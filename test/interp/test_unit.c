@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units against an oracle by MPFR: descriptions, all values of small formats, random
- * units, counters, and what must not change the bits. */
+ * Simulated units against an MPFR reference: descriptions, all values of small formats, random
+ * units, counters, and settings that must not change the bits. */
 #include "engine_support.h"
 #include "support.h"
 #include "unit_backends.h"

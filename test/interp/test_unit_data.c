@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What real tensor cores answered (LIMBER_DATA/tensor-core), bit for bit: every row of every file
- * on both backends.  Skips, saying so, where the data is absent. */
+ * Simulated units against recorded results of real tensor cores (LIMBER_DATA/tensor-core), bit for
+ * bit: every row of every file on both backends.  Skipped where the data is absent. */
 #include "engine_support.h"
 #include "support.h"
 #include "unit_backends.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Formats that are no floats: every code of 8 and 16 bits, and what lies between, against a
- * reference written from the standards. */
+ * Formats that are not floats: every code of 8 and 16 bits, and values between, against a reference
+ * written from the standards. */
 #include "codes.h"
 #include "support.h"
 

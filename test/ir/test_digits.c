@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Digits of residues: FP8 holds each, no larger than said, and their products are those of the
- * residues, for every pair.  Signed slices: FP8 holds each, and together they are the integer. */
+ * Digits of residues: FP8 holds each digit within its stated bound, and products of digits give the
+ * products of residues, for every pair.  Signed slices: FP8 holds each, and their sum is the
+ * integer. */
 #include "support.h"
 
 #include "ir/num/digits.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions against MPFR: many values of binary32 and binary64, and where code changes
- * its ways.  test_apply_all has every value of the formats of 8 and 16 bits. */
+ * Elementwise functions against MPFR: many values of binary32 and binary64, and the points where an
+ * implementation switches methods.  test_apply_all covers every value of the formats of 8 and 16
+ * bits. */
 #include "function_reference.h"
 
 #include "ir/function.h"

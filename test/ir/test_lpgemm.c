@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Configurations in LPGEMM's keys, and the model of retained variance. */
+ * Configurations in LPGEMM's format, and the model of retained variance. */
 #include "ir/ir.h"
 #include "limber/research.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber_store_near beside MPFR: a result is stored only if both ends of what the sum may be round
- * to it.  Sums lie anywhere, at numbers of the format, and half-way between two of them. */
+ * Tests limber_store_near against MPFR: a result may be stored only if both ends of the sum's error
+ * interval round to it.  Sums lie anywhere, at numbers of the format, and at midpoints. */
 #include "support.h"
 
 #include "ir/num/dot.h"

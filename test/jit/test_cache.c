@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels on disk: what is kept, what is refused, what makes room. */
+ * The disk cache of kernels: stored and loaded entries, refused entries and folders, eviction. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 

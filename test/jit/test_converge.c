@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Data and shapes chosen to make calls slow.  Times are not looked at: kernels that are made,
- * schemes and predicted costs are, which are what decides about the time. */
+ * Data and shapes chosen to make calls slow.  The test checks the numbers of compiled kernels, the
+ * schemes and the predicted costs, which decide the time, not the time itself. */
 #include "engine_support.h"
 
 #include "support.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions by code of the library: the interpreter has the bits, on every instruction
- * set at hand, whatever the geometry.  Operands and result lie between pages that nobody may
- * touch. */
+ * Depthwise convolutions by the library's own code have the interpreter's bits on every available
+ * instruction set, for every geometry.  Operands and result lie between guard pages. */
 #include "engine_support.h"
 
 #include "guarded.h"

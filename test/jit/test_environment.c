@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of variables: what is read of the environment, and the page about it. */
+ * The table of environment variables: the code reads only these, and the documentation lists
+ * them. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

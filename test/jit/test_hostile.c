@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What comes from outside and lies: kernels whose object files have two fields of a section, or any
- * byte, changed; units that nobody checked.  They are refused, or understood; nothing is read
- * outside of them.  */
+ * Malformed input: kernels whose object files have two fields of a section, or any byte, changed;
+ * units that were not validated.  They are refused or accepted, and nothing outside of them is
+ * read. */
 #include "compiler.h"
 #include "engine_support.h"
 

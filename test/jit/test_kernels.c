@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels in memory and on disk, as calls have them: who makes one, who waits, what is made again;
- * tuning records and dumps beside them. */
+ * The cache of kernels in memory and on disk, as calls use it: which thread compiles, which wait,
+ * what is compiled again; also tuning records and dumps. */
 #include "engine_support.h"
 
 #include "limber/environment.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Floats that hold bytes: products and convolutions have the interpreter's bits, and one element
- * that no byte holds, anywhere, sends the call another way. */
+ * Floats that hold bytes: products and convolutions have the interpreter's bits, and a single
+ * element that is not such a byte, anywhere, makes the call take other code. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls whose kernels are being made in the background, and processes that fork meanwhile. */
+ * Calls whose kernels are being compiled in the background, and processes that fork meanwhile. */
 #include "engine_support.h"
 
 #include <fcntl.h>

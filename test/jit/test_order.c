@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The contract `reproducible`: every way to compute an element has the bits of one stated order,
- * which plain loops give as well.  The last test keeps the bits of order 1. */
+ * The contract `reproducible`: every code path computes the bits of one stated order of sums, which
+ * plain loops also give.  The last test freezes the bits of order 1. */
 #include "compiler.h"
 #include "engine_support.h"
 #include "files.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions of many channels in every direction, of two and three dimensions: by limbs of
- * integers, whose planes have words of several channels, and in the stated order of floats.  On
- * every instruction set that runs here, against the interpreter, bit for bit. */
+ * Convolutions of many channels in every direction, in two and three dimensions: by integer limbs,
+ * whose planes have words of several channels, and in the stated order of floats.  They run on
+ * every available instruction set and must have the interpreter's bits. */
 #include "engine_support.h"
 #include "support.h"
 

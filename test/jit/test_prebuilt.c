@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels that are part of the library: they compute the bits of specialised ones, need no
- * compiler, and make room for specialised ones.  Small native products that need no kernel. */
+ * Prebuilt kernels in the library: they have the bits of specialised kernels, need no compiler, and
+ * are replaced by specialised ones.  Also small native products that need no kernel. */
 #include "compiler.h"
 #include "engine_support.h"
 #include "support.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The scan's ways of reading memory find what a look at element after element finds. */
+ * The scan's fast paths for each memory layout find what a loop over single elements finds. */
 #include "support.h"
 
 #include "ir/conv.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Seals and what they rest on: the hash, the key's file, the way to a folder. */
+ * Seals and their parts: the hash, the key's file, and the permissions of the path to it. */
 #include "engine_support.h"
 
 #include "jit/cache/seal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions that the background makes for shapes of small native products: they compute the bits of
- * the library's code, their table is bounded, and many threads use it. */
+ * Functions compiled in the background for shapes of small native products: they have the bits of
+ * the library's code, their table is bounded, and threads share them. */
 #include "engine_support.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the library computes by code of its own: small products in pairs of doubles, sums in
- * windows, NaN and infinities by bits.  The interpreter has the bits, on every instruction set at
- * hand. */
+ * Problems that the library computes without a kernel: small products in pairs of doubles, sums in
+ * fixed-point windows, NaN and infinities by bit masks.  They have the interpreter's bits on every
+ * available instruction set. */
 #include "engine_support.h"
 
 #include "guarded.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The pool does every task once, whoever calls it from wherever; contexts and what they hand out
- * are shared by threads. */
+ * The thread pool runs every task once, for any number of concurrent callers; threads share
+ * contexts and their objects. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every way of computing, on purpose: what the report and the plan say is what ran, as counters in
- * each way's code tell; without that way another one gives the same bits. */
+ * Forces each way of computing: counters in its code show that the way named by report and plan is
+ * the one that ran.  With that way disabled, another gives the same bits. */
 #include "compiler.h"
 #include "engine_support.h"
 

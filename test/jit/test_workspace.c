@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bound of the workspace (workspace_bytes) holds for long sums under every scheme, as an
- * allocator counts it, and does not change the bits. */
+ * The workspace limit (workspace_bytes) holds for long sums under every scheme, as measured by a
+ * counting allocator, and does not change the bits. */
 #include "engine_support.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Windows of bytes by filters, by the code of each instruction set that runs here: sums are those
- * of plain loops, and nothing else is written. */
+ * Convolutions of byte windows by the code of each available instruction set: sums equal those of
+ * plain loops, and nothing else is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the loader of objects writes, against encodings that GNU ld 2.40 wrote for the same
- * addresses; and what it refuses, among it what a linker reaches by a detour or rounds off. */
+ * Relocations applied by the object loader, against encodings by GNU ld 2.40 for the same
+ * addresses; and refused ones, among them those for which a linker inserts a veneer or drops low
+ * bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients of filters of NHWC images with few channels: the interpreter's bits, and nothing else
+ * Filter gradients of NHWC images with few channels have the interpreter's bits, and nothing else
  * is written. */
 #include <math.h>
 #include <setjmp.h>

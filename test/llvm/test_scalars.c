@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * alpha x + beta c0 of exact schemes, many elements at once: the bits are the interpreter's on
- * every instruction set, where terms cancel, are zeros of either sign, huge, tiny or infinite.  The
- * same of native products by the library's strips, whose operands and results lie in any way. */
+ * alpha x + beta c0 under exact schemes, vectorized: the interpreter's bits on every instruction
+ * set, for terms that cancel, zeros of either sign, huge, tiny and infinite values.  Also native
+ * products by the library's strips, whose operands and results may have any layout. */
 #include "compiler.h"
 #include "support.h"
 #include "targets.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What 64 threads do on machines with a CPU for each, counted on any machine: the backend divides
- * products into its tasks, which are priced in the place of being done, and a model of the pool
- * hands them out.  Prices are the rates of the machines' descriptions.  Then the bits. */
+ * The schedule of 64 threads on machines with as many CPUs, simulated on any machine: the backend
+ * splits products into tasks, whose cost is added up instead of running them, and a model of the
+ * pool assigns them.  Costs follow from the rates in the machines' descriptions.  Then compares the
+ * bits with those of one thread. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 

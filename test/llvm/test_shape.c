@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions for one shape: the interpreter's bits for every shape, stride and target, nothing read
- * or written beside the matrices, and what the caches and the errors owe. */
+ * Functions compiled for one shape: the interpreter's bits for every shape, stride and target, no
+ * access outside the matrices, caching, and errors. */
 #define _GNU_SOURCE     /* for nftw */
 #include "compiler.h"
 #include "contexts.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Outer products in ZA (AArch64, SME): a caller's own sums there are saved where its block says, as
- * the procedure call standard asks, and its vectors survive.  Skipped on other CPUs. */
+ * Outer products in ZA (AArch64 SME): the caller's ZA is saved to its lazy-save buffer, as the
+ * procedure call standard demands, and callee-saved vectors survive.  Skipped on other CPUs. */
 #include "support.h"
 
 #include <limber/limber.h>

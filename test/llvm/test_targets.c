@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels for other machines than this one.  What its CPU can run is executed, against the
- * interpreter's bits, and so are AMX tiles, by an emulator; all assembly is searched for the
- * instructions that a target is about, and for those it must not use. */
+ * Kernels for other machines.  Those that this CPU can run are executed against the interpreter's
+ * bits, and AMX tiles by an emulator.  All assembly is searched for the target's instructions, and
+ * for those that it must not contain. */
 #include "support.h"
 
 #include "amx_emulator.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Transposition of up to sixteen lines, by the code of each instruction set that runs here: every
- * element is where it belongs, and nothing else is written. */
+ * Transposition of up to sixteen lines by the code of each available instruction set: every element
+ * is in its place, and nothing else is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Residues in words of 16 bits (unit i16) at their ends: remainders of half a modulus, chains as
- * long as 32 bits allow and everything around that length, on the interpreter, on LLVM where words
- * are multiplied, and on its prebuilt kernels, against 128-bit integers. */
+ * Residues in words of 16 bits (unit i16) at their limits: remainders of half a modulus, and chains
+ * near the largest length that 32 bits allow.  They run on the interpreter, on LLVM where it
+ * multiplies words, and on its prebuilt kernels, against 128-bit integers. */
 #include "compiler.h"
 #include "plans.h"
 #include "support.h"

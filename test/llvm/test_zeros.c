@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Configurations on disk: what is packed comes back, and damaged bytes are refused, not read. */
+ * Packed configurations on disk: they unpack to the same bytes, and damaged bytes are refused
+ * without a read beyond them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

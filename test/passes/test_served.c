@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A backend refuses by name what it does not serve: operations, attributes and their words. */
+ * A backend names what it refuses: operations, attributes and their values that it does not
+ * support. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

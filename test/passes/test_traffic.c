@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bytes that a finished plan says it moves follow from its tile, its limbs and the caches.
- * Each sum is worked out by hand, for an element of A, B and C. */
+ * The bytes of memory traffic stated in a finished plan follow from its tile, its limbs and the
+ * caches.  Each expected sum is derived by hand, per element of A, B and C. */
 #include "backends/backend.h"
 #include "passes/passes.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions beside oneDNN's, in every direction: each pair of results differs by no more than
- * both bounds allow.  oneDNN is found as by `limber bench`, or in LIMBER_PEERS/lib, a folder that
- * tools/bench/peers.sh filled; images are LIMBER_DATA's. */
+ * Compares convolutions with oneDNN's in every direction: results differ by no more than the sum of
+ * both error bounds.  oneDNN is found as by `limber bench`, or in LIMBER_PEERS/lib, a folder that
+ * tools/bench/peers.sh fills; images come from LIMBER_DATA. */
 #include "convs.h"
 
 #include "tools/bench/onednn.h"

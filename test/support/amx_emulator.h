@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Executes the instructions of AMX-TILE and AMX-INT8, and those of AVX-512 FP16 that kernels use,
- * on CPUs that have none, from the signal that they raise; one set of tiles for each thread. */
+ * Emulates the instructions of AMX-TILE and AMX-INT8, and those of AVX-512 FP16 that kernels use,
+ * in a SIGILL handler on CPUs without them; each thread has its own tiles. */
 #ifndef LIMBER_AMX_EMULATOR_H
 #define LIMBER_AMX_EMULATOR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Problems of the usual kinds in one call, for tests. */
+ * Wrappers that state and run common problems in one call, for tests. */
 #ifndef LIMBER_TEST_CALLS_H
 #define LIMBER_TEST_CALLS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Posits, short integers and powers of two, written from their standards without the library. */
+ * References for posits, short integers and powers of two, written from their standards without the
+ * library. */
 #ifndef LIMBER_TEST_CODES_H
 #define LIMBER_TEST_CODES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels for CPUs, with a compiler at run time and without one. */
+ * CPU kernels for tests, with and without a compiler at run time. */
 #ifndef LIMBER_TEST_COMPILER_H
 #define LIMBER_TEST_COMPILER_H
 

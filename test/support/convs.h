@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions in every direction by definition, of the public interface alone. */
+ * Convolutions in every direction by definition, through the public interface only. */
 #ifndef LIMBER_TEST_CONVS_H
 #define LIMBER_TEST_CONVS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The driver of a GPU, as a program that uses the library has it: libcuda's functions that tests
- * call, with what the stand-in has beside them. */
+ * libcuda's functions that tests call, loaded as a user's program would, and the stand-in's extra
+ * functions. */
 #ifndef LIMBER_TEST_DRIVER_H
 #define LIMBER_TEST_DRIVER_H
 

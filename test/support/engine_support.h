@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the engine's tests share: small products with known results, and a backend that counts what
- * it is asked for and leaves the work to interp. */
+ * Shared by the engine's tests: small products with known results, and a backend that counts its
+ * calls and forwards them to interp. */
 #ifndef LIMBER_TEST_ENGINE_SUPPORT_H
 #define LIMBER_TEST_ENGINE_SUPPORT_H
 

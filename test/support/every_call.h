@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every public call that computes, plans or looks, once, on small operands: for tests of what may
- * happen to any of them.  A call leaves its result in c. */
+ * Calls every public function that computes, plans or queries, once, on small operands, for tests
+ * that apply to each of them.  A call leaves its result in c. */
 #ifndef LIMBER_TEST_EVERY_CALL_H
 #define LIMBER_TEST_EVERY_CALL_H
 

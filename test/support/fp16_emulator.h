@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Executes the few instructions of AVX-512 FP16 that kernels use, on the registers of a signal. */
+ * Emulates the AVX-512 FP16 instructions that kernels use, on the registers in a signal frame. */
 #ifndef LIMBER_FP16_EMULATOR_H
 #define LIMBER_FP16_EMULATOR_H
 

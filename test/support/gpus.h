@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tests of GPUs share: the stand-ins, or a GPU when LIMBER_TEST_GPU is set; contexts;
- * memory of the device. */
+ * Shared by tests of GPUs: the stand-ins, or a GPU when LIMBER_TEST_GPU is set; contexts; device
+ * memory. */
 #ifndef LIMBER_TEST_GPUS_H
 #define LIMBER_TEST_GPUS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory between pages without access: what reads or writes beyond it crashes. */
+ * Memory between guard pages: a read or write outside it crashes. */
 #ifndef LIMBER_TEST_GUARDED_H
 #define LIMBER_TEST_GUARDED_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plans of products, stated and run without the engine. */
+ * States plans of products and runs them without the engine. */
 #ifndef LIMBER_TEST_PLANS_H
 #define LIMBER_TEST_PLANS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units: random ones, and what tests of them share. */
+ * Random simulated units, and helpers that tests of units share. */
 #include "unit_any.h"
 
 #include <math.h>

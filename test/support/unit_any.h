@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units, random ones and operands for them, and what tests of them share. */
+ * Random simulated units, operands for them, and helpers that tests of units share. */
 #ifndef LIMBER_TEST_UNIT_ANY_H
 #define LIMBER_TEST_UNIT_ANY_H
 

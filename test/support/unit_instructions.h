@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units beside the instructions of a CPU: data for both, and the comparison. */
+ * Compares simulated units with a CPU's instructions: data for both, and the comparison. */
 #ifndef LIMBER_TEST_UNIT_INSTRUCTIONS_H
 #define LIMBER_TEST_UNIT_INSTRUCTIONS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An oracle for simulated units: every sum and product is exact in MPFR until a step rounds it. */
+ * A reference for simulated units: sums and products are exact in MPFR until a step rounds them. */
 #include "unit_oracle.h"
 
 #include "limber/research.h"

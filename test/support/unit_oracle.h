@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a described unit computes, once more: by MPFR, from docs/simulation.md, without the
+ * A second implementation of described units, by MPFR, from docs/simulation.md and without the
  * library's arithmetic. */
 #ifndef LIMBER_TEST_UNIT_ORACLE_H
 #define LIMBER_TEST_UNIT_ORACLE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Files that the user named: what becomes of whatever is there already. */
+ * Output files that the user names: what happens to an existing file, link, pipe or device. */
 #include "engine_support.h"
 
 #include "tools/output.h"

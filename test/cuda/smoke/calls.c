@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kinds that are calls of the library in the device's memory, beside the interpreter's.  The engine
- * chooses their kernels, so reports say which rows and columns are wrong, and no lanes. */
+ * Smoke tests of library calls on device memory, compared with the interpreter.  The engine chooses
+ * the kernels, so reports name wrong rows and columns, but no lanes. */
 #include "smoke.h"
 
 #include "gpus.h"

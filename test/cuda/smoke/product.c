@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One plan on the device and in the interpreter.  Each shape runs three times: with a B whose
- * elements encode their position and an A that picks one of them for each row, with the two
- * exchanged, and with ordinary numbers. */
+ * Runs one plan on the device and in the interpreter.  Each shape runs three times: with a B whose
+ * elements encode their position and an A that picks one element of it for each row; with the two
+ * exchanged; and with ordinary numbers. */
 #include "smoke.h"
 
 #include "gpus.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reports: where wrong elements lie, by tile, warp and lane. */
+ * Writes reports that locate wrong elements by tile, warp and lane. */
 #include "smoke.h"
 
 #include <math.h>

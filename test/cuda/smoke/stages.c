@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compares what a product leaves in its workspace with what it should leave there: limbs of both
- * operands, then sums.  The backend says where they lie (limber_cuda_lay_out); what they should be
- * is computed here from the operands, plainly. */
+ * Compares the limbs of both operands and the sums that a product leaves in its workspace with
+ * their expected values.  limber_cuda_lay_out gives their places; the expected values are computed
+ * here by plain loops over the operands. */
 #include "smoke.h"
 
 #include "ir/num/digits.h"

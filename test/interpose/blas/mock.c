@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A BLAS for tests: slow sums, and what its caller wants to know of its calls. */
+ * A mock BLAS that multiplies by plain loops and counts its calls and errors. */
 #include <complex.h>
 #include <stddef.h>
 #include <stdint.h>

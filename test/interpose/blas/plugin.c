@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An extension module with a BLAS of its own, and what loads it apart from the global scope, as
- * Python does: `host PLUGIN` prints how many products that BLAS has computed, for the module and
- * for the host, which has the function's address from the module. */
+ * An extension module with a BLAS of its own, and a host that loads it in a local scope, as Python
+ * does: `host PLUGIN` prints how many products that BLAS has computed for the module, and for the
+ * host, which gets the function's address from the module. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>

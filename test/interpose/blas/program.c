@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program on a BLAS: `program served`, where its products should come from elsewhere, or `program
- * left`; a third word asks for batches, which this BLAS does not have.  Each result is compared
- * with sums of its own. */
+ * A program that multiplies by a BLAS and checks each result against its own sums: `program served`
+ * where Limber should compute, `program left` where the BLAS should.  A third argument asks for
+ * batches, which this BLAS lacks. */
 #define _GNU_SOURCE     /* for RTLD_DEFAULT */
 #include <complex.h>
 #include <dlfcn.h>

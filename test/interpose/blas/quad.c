@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cblas_qgemm without a QBLAS: sums that lose everything unless they are exact, all layouts and
- * transpositions, scalars, and what wrong arguments leave alone. */
+ * cblas_qgemm without a QBLAS: sums that lose all digits unless they are exact, all layouts and
+ * transpositions, scalars, and invalid arguments, which must change nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Counts what a program asks of its BLAS and LAPACK: preloaded before them, it tells each process'
- * calls and multiply-adds at its end, a line a function, on stderr. */
+ * Counts a program's calls of BLAS and LAPACK: preloaded before these, it prints each process'
+ * calls and multiply-adds on stderr when the process ends, one line per function. */
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Two kinds of nodes on one cache: this machine, and one that says it is an older one.  Each
- * compiles its own kernel once, neither takes the other's, and both results are right. */
+ * Nodes of two kinds share one cache: this machine, and one that reports older features.  Each
+ * compiles its own kernel once, never loads the other's, and both results are right. */
 #include "backends/backend.h"
 #include "backends/llvm/cpu.h"
 #include "jit/api/api.h"

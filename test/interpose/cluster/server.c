@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A shared file system in miniature: preloaded, it lets each request of Limber for a name or a lock
- * wait for its turn at one server for all processes, which answers so many a second. SERVER_FILE:
- * where the processes share its clock and count; SERVER_RATE: requests a second. */
+ * Simulates a shared file system: preloaded, it delays each of Limber's requests for a name or a
+ * lock until one server, common to all processes, has answered it.  SERVER_FILE: the file in which
+ * processes share the server's clock and count; SERVER_RATE: requests that it answers per
+ * second. */
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A call of cuBLAS with all that it states, and what it means: shared by the mock that computes and
- * by the program that checks. */
+ * A cuBLAS call with all its arguments, and its result by definition: used by the mock that
+ * computes and by the program that checks. */
 #ifndef LIMBER_TEST_CUBLAS_CALL_H
 #define LIMBER_TEST_CUBLAS_CALL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * secure PROGRAM TRAP LIMBER: a program is made set-user-id root and started by another user, with
- * every variable of the table pointing into a trap.  None may spring and nothing be printed.  The
- * same program with its user's own rights shows that the traps do spring. */
+ * secure PROGRAM TRAP LIMBER: makes a program set-user-id root and starts it as another user, with
+ * every variable of the table pointing into a trap.  No trap may spring and nothing may be printed.
+ * Run with its user's own rights, the same program must spring the traps. */
 #define _GNU_SOURCE
 #include <limber/environment.h>
 

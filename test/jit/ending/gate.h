@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Between the program and what stands before libLLVM. */
+ * Variables that the program shares with the library before libLLVM. */
 #ifndef LIMBER_TEST_GATE_H
 #define LIMBER_TEST_GATE_H
 

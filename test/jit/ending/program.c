@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every way in which a process ends, while its compiler is in any state.  Without arguments it runs
+ * Ends a process in every way while its compiler is in every state.  Without arguments it runs
  * itself with each WAY and STATE.  Its LIMBER_LLVM is gate.c, which holds compilations where the
- * program says and tells of those that come too late. */
+ * program says and reports those that begin too late. */
 #define _GNU_SOURCE     /* for at_quick_exit */
 #include "gate.h"
 
