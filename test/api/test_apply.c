@@ -168,7 +168,7 @@ static void test_short(void **state)
 }
 
 /* Arrays so long that tables of results are used and work is split into tasks. */
-static void test_long(void **state)
+static void test_long_arrays(void **state)
 {
     struct rng r = { 2 };
 
@@ -188,7 +188,7 @@ static void test_long(void **state)
 
 /* Binary32 numbers over all codes, and over codes from 2^-8 to 2^8, where functions are most
  * curved. */
-static void test_singles(void **state)
+static void test_binary32_codes(void **state)
 {
     const size_t count = SANITIZED ? 4000 : 60000;
     struct rng r = { 41 };
@@ -500,9 +500,9 @@ int main(void)
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_short),
-        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_long_arrays),
         cmocka_unit_test(test_many_tables),
-        cmocka_unit_test(test_singles),
+        cmocka_unit_test(test_binary32_codes),
         cmocka_unit_test(test_every_single),
         cmocka_unit_test(test_underflow_and_extremes),
     };

@@ -158,7 +158,7 @@ static void empty_products(void **state)
     assert_true(t.c[0] == 14 && t.c[12] == 7);
 }
 
-static void overlaps(void **state)
+static void overlapping_operands_are_refused(void **state)
 {
     struct trial t;
 
@@ -243,7 +243,7 @@ static void contexts(void **state)
     limber_destroy(NULL);
 }
 
-static void the_environment(void **state)
+static void bad_environment_variables_are_refused(void **state)
 {
     static const char *const bad[][2] = {
         { "LIMBER_THREADS", "many" },
@@ -592,12 +592,12 @@ int main(void)
         cmocka_unit_test(strides),
         cmocka_unit_test(strides_that_are_distinct),
         cmocka_unit_test(empty_products),
-        cmocka_unit_test(overlaps),
+        cmocka_unit_test(overlapping_operands_are_refused),
         cmocka_unit_test(blocks_of_one_array),
         cmocka_unit_test(formats),
         cmocka_unit_test(contracts),
         cmocka_unit_test(contexts),
-        cmocka_unit_test(the_environment),
+        cmocka_unit_test(bad_environment_variables_are_refused),
         cmocka_unit_test(cache_directories),
         cmocka_unit_test(shapes),
         cmocka_unit_test(convolution_by_its_definition),

@@ -225,7 +225,7 @@ static void batches_are_products(void **state)
 }
 
 /* Many products, in total more than one thread would be given. */
-static void many_small_ones(void **state)
+static void batches_of_many_small_products(void **state)
 {
     struct rng r = { 2 };
 
@@ -255,7 +255,7 @@ static void many_small_ones(void **state)
 }
 
 /* Few large products, each of which uses all threads in turn. */
-static void a_few_large_ones(void **state)
+static void batches_of_few_large_products(void **state)
 {
     struct rng r = { 3 };
     struct trial t = { .count = 3,
@@ -349,7 +349,7 @@ static bool simulates(const limber_context *ctx)
     return strcmp(ctx->machine.backend->name, "llvm") || compiler_here();
 }
 
-static void simulated(void **state)
+static void batches_are_simulated(void **state)
 {
     struct rng r = { 4 };
     limber_unit unit = LIMBER_UNIT_INIT;
@@ -547,11 +547,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_products),
-        cmocka_unit_test(many_small_ones),
-        cmocka_unit_test(a_few_large_ones),
+        cmocka_unit_test(batches_of_many_small_products),
+        cmocka_unit_test(batches_of_few_large_products),
         cmocka_unit_test(one_large_product_by_addresses),
         cmocka_unit_test(results_may_interleave),
-        cmocka_unit_test(simulated),
+        cmocka_unit_test(batches_are_simulated),
         cmocka_unit_test(overflow_leaves_all_results),
         cmocka_unit_test(arguments_are_named),
         cmocka_unit_test(blocks_of_one_array),

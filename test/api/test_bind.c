@@ -73,7 +73,7 @@ static void expect(const double *c, bool by_row, double alpha, double beta)
             assert_true(c[by_row ? i * LD + j : i + j * LD] == c_at(i, j, alpha, beta));
 }
 
-static void as_fortran_calls_it(void **state)
+static void functions_with_the_arguments_of_fortran(void **state)
 {
     static const char codes[] = "NnTtCc";
     dgemm_like *f = (dgemm_like *)bound("dgemm_");
@@ -96,7 +96,7 @@ static void as_fortran_calls_it(void **state)
     }
 }
 
-static void as_cblas_calls_it(void **state)
+static void functions_with_the_arguments_of_cblas(void **state)
 {
     cblas_like *f = (cblas_like *)bound("cblas_dgemm");
 
@@ -118,7 +118,7 @@ static void as_cblas_calls_it(void **state)
     }
 }
 
-static void with_a_status_and_words_of_its_own(void **state)
+static void functions_with_a_status_and_custom_arguments(void **state)
 {
     typedef int own(double *, double *, double *, void *, int64_t, int64_t, int64_t, int);
     own *f = (own *)bound("int(c:ptr b:ptr a:ptr _:ptr m:i64 n:i64 k:i64 transb:i32)");
@@ -191,7 +191,7 @@ static void bad_signatures_are_named(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
-        f = (void (*)(void))as_fortran_calls_it;
+        f = (void (*)(void))functions_with_the_arguments_of_fortran;
         if (limber_bind(ctx, &native, f64, f64, f64, bad[i][0], &f) != LIMBER_STATUS_BAD_ARGUMENT ||
             !strstr(limber_error_text(), bad[i][1]))
             fail_msg("\"%s\" gives \"%s\"", bad[i][0], limber_error_text());
@@ -223,9 +223,9 @@ static void too_many_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_fortran_calls_it),
-        cmocka_unit_test(as_cblas_calls_it),
-        cmocka_unit_test(with_a_status_and_words_of_its_own),
+        cmocka_unit_test(functions_with_the_arguments_of_fortran),
+        cmocka_unit_test(functions_with_the_arguments_of_cblas),
+        cmocka_unit_test(functions_with_a_status_and_custom_arguments),
         cmocka_unit_test(failures_leave_c_and_a_text),
         cmocka_unit_test(bad_signatures_are_named),
         cmocka_unit_test(too_many_arguments),

@@ -87,7 +87,7 @@ static void cancel_call(const char *backend, const char *folder, const struct ev
     limber_destroy(v.ctx);
 }
 
-static void cancelled_after_a_call(void **state)
+static void threads_are_cancelled_after_a_call(void **state)
 {
     (void)state;
     each_call(cancel_call);
@@ -233,7 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             exhausted_address_space_is_an_error),     /* first: libLLVM is not loaded yet */
-        cmocka_unit_test(cancelled_after_a_call),
+        cmocka_unit_test(threads_are_cancelled_after_a_call),
         unit_test_in_dir(cancelled_after_creating_a_context),
         cmocka_unit_test(file_size_limits_are_errors),
     };

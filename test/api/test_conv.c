@@ -186,7 +186,7 @@ static void every_scheme_convolves(void **state)
     }
 }
 
-static void any_shape(void **state)
+static void random_shapes_match_the_definition(void **state)
 {
     (void)state;
     for (int i = 0; i < 40; i++) {
@@ -280,7 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scheme_convolves),
-        cmocka_unit_test(any_shape),
+        cmocka_unit_test(random_shapes_match_the_definition),
         cmocka_unit_test(a_scan_finds_what_windows_see),
     };
 

@@ -347,7 +347,7 @@ static void far_windows_are_served(void **state)
 }
 
 /* Tensors without images, which may have no address; also gradients with strides. */
-static void no_images(void **state)
+static void tensors_without_images(void **state)
 {
     limber_conv s = { .size = sizeof s,
                       .c = 4,
@@ -833,7 +833,7 @@ int main(void)
         cmocka_unit_test(every_direction_equals_its_definition),
         cmocka_unit_test(many_channels_equal_the_definition),
         cmocka_unit_test(far_windows_are_served),
-        cmocka_unit_test(no_images),
+        cmocka_unit_test(tensors_without_images),
         cmocka_unit_test(directions_are_adjoint),
         cmocka_unit_test(bits_are_the_same_everywhere),
         cmocka_unit_test(special_values_are_conventional),

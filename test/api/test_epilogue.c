@@ -555,7 +555,7 @@ static void test_random(void **state)
 
 /* Products of many blocks, where steps follow each block, give the bits of a separate product and
  * steps. */
-static void test_blocks(void **state)
+static void test_steps_after_each_block(void **state)
 {
     static const struct {
         const char *of, *to;
@@ -799,7 +799,7 @@ static void test_joined(void **state)
 
 /* ---- a residual that is C itself ------------------------------------------------------------- */
 
-static void test_residual(void **state)
+static void test_residual_in_place(void **state)
 {
     limber_epilogue_input in = LIMBER_EPILOGUE_INPUT_INIT;
     limber_epilogue e = LIMBER_EPILOGUE_INIT;
@@ -832,9 +832,11 @@ static void test_residual(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_residual), cmocka_unit_test(test_correct),
-        cmocka_unit_test(test_joined),   cmocka_unit_test(test_random),
-        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_residual_in_place),
+        cmocka_unit_test(test_correct),
+        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_steps_after_each_block),
     };
 
     return cmocka_run_group_tests(tests, set_up, drop);

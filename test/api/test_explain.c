@@ -244,7 +244,7 @@ static void drop_call(struct call *x)
     free(x->c);
 }
 
-static limber_cut cut(struct call *x)
+static limber_cut partition(struct call *x)
 {
     limber_cut out = LIMBER_CUT_INIT;
 
@@ -294,7 +294,7 @@ static void planned_parts_are_those_that_run(void **state)
         struct call x = make_call("fp32-f+native", columns);
         limber_report planned = LIMBER_REPORT_INIT;
         limber_part parts[LIMBER_PARTS];
-        limber_cut c = cut(&x);
+        limber_cut c = partition(&x);
         double sum = 0;
 
         planned = x.report;
@@ -341,7 +341,7 @@ static void planned_parts_are_those_that_run(void **state)
 static void whole_products_are_not_partitioned(void **state)
 {
     struct call x = make_call("native", false);
-    limber_cut c = cut(&x), none = LIMBER_CUT_INIT;
+    limber_cut c = partition(&x), none = LIMBER_CUT_INIT;
     char *text = plan(&x);
 
     (void)state;
@@ -408,7 +408,7 @@ static void transposed_products(void **state)
 }
 
 /* Rows whose halves cancel leave elements undecided, which are recomputed and reported. */
-static void repairs_are_told(void **state)
+static void recomputed_elements_are_reported(void **state)
 {
     enum { ROWS = 96, LENGTH = 300 };
     struct rng r = { 45 };
@@ -497,7 +497,7 @@ int main(void)
         cmocka_unit_test(planned_parts_are_those_that_run),
         cmocka_unit_test(whole_products_are_not_partitioned),
         cmocka_unit_test(transposed_products),
-        cmocka_unit_test(repairs_are_told),
+        cmocka_unit_test(recomputed_elements_are_reported),
         cmocka_unit_test(texts_are_stable),
     };
 

@@ -197,7 +197,7 @@ static void let_linux_refuse(void)
         _exit(0);
 }
 
-static void nothing_is_refused(void **state)
+static void kernels_run_without_restrictions(void **state)
 {
     (void)state;
     run_in_child(refuse_nothing);
@@ -215,7 +215,7 @@ static void no_memory_is_executed(void **state)
     run_in_child(refuse_all);
 }
 
-static void the_system_refuses(void **state)
+static void kernels_when_linux_refuses_executable_memory(void **state)
 {
     (void)state;
     run_in_child(let_linux_refuse);
@@ -224,10 +224,10 @@ static void the_system_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_refused),
+        cmocka_unit_test(kernels_run_without_restrictions),
         cmocka_unit_test(written_memory_is_not_executed),
         cmocka_unit_test(no_memory_is_executed),
-        cmocka_unit_test(the_system_refuses),
+        cmocka_unit_test(kernels_when_linux_refuses_executable_memory),
     };
 
     clear_environment();

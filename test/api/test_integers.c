@@ -188,19 +188,19 @@ static void run_backend(const char *backend, size_t step)
     limber_destroy(ctx);
 }
 
-static void in_the_interpreter(void **state)
+static void integers_in_the_interpreter(void **state)
 {
     (void)state;
     run_backend("interp", 1);
 }
 
-static void in_compiled_kernels(void **state)
+static void integers_in_compiled_kernels(void **state)
 {
     (void)state;
     run_backend("llvm", SANITIZED ? 5 : 1);
 }
 
-static void in_cuda_kernels(void **state)
+static void integers_in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
@@ -237,9 +237,9 @@ static void sums_of_integers_wrap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_the_interpreter),
-        cmocka_unit_test(in_compiled_kernels),
-        cmocka_unit_test(in_cuda_kernels),
+        cmocka_unit_test(integers_in_the_interpreter),
+        cmocka_unit_test(integers_in_compiled_kernels),
+        cmocka_unit_test(integers_in_cuda_kernels),
         cmocka_unit_test(sums_of_integers_wrap),
     };
 

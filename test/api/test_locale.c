@@ -20,7 +20,7 @@ static bool has_comma(void)
     return setlocale(LC_ALL, "comma.UTF-8") && strcmp(localeconv()->decimal_point, ",") == 0;
 }
 
-static void say(void *user, const char *line)
+static void append_line(void *user, const char *line)
 {
     limber_text_add(user, "%s\n", line);
 }
@@ -110,7 +110,7 @@ static void lines_that_tell_times_have_points(void **state)
     limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config),
                                                             .cache_dir = "",
                                                             .verbose = 1,
-                                                            .log = say,
+                                                            .log = append_line,
                                                             .log_user = &lines });
     limber_report r = LIMBER_REPORT_INIT;
 
@@ -125,12 +125,12 @@ static void lines_that_tell_times_have_points(void **state)
 }
 
 /* Tuning records that were written in one locale are read in another. */
-static void records_are_read_anywhere(void **state)
+static void tuning_records_are_read_in_any_locale(void **state)
 {
     char *dir = scratch();
     const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
     limber_tuning how = {
-        .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = say
+        .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = append_line
     };
     struct text lines[2] = { { 0 } };
 
@@ -172,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_the_same),
         cmocka_unit_test(lines_that_tell_times_have_points),
-        cmocka_unit_test(records_are_read_anywhere),
+        cmocka_unit_test(tuning_records_are_read_in_any_locale),
     };
     int failed = 0;
 

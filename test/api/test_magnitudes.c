@@ -151,19 +151,19 @@ static void run_backend(const char *backend, size_t step)
     limber_destroy(ctx);
 }
 
-static void in_the_interpreter(void **state)
+static void magnitudes_in_the_interpreter(void **state)
 {
     (void)state;
     run_backend("interp", SANITIZED ? 7 : 1);
 }
 
-static void in_compiled_kernels(void **state)
+static void magnitudes_in_compiled_kernels(void **state)
 {
     (void)state;
     run_backend("llvm", SANITIZED ? 7 : 1);
 }
 
-static void in_cuda_kernels(void **state)
+static void magnitudes_in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
@@ -173,9 +173,9 @@ static void in_cuda_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_the_interpreter),
-        cmocka_unit_test(in_compiled_kernels),
-        cmocka_unit_test(in_cuda_kernels),
+        cmocka_unit_test(magnitudes_in_the_interpreter),
+        cmocka_unit_test(magnitudes_in_compiled_kernels),
+        cmocka_unit_test(magnitudes_in_cuda_kernels),
     };
 
     clear_environment();

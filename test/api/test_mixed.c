@@ -278,7 +278,7 @@ static void pairs_of_schemes(void **state)
         }
 }
 
-static void lines_apart(void **state)
+static void lines_of_different_magnitudes(void **state)
 {
     struct rng r = { 42 };
     struct trial t = { .m = 1280,
@@ -332,7 +332,7 @@ static void correct_everywhere(void **state)
 }
 
 /* Rows outside every sample cancel all digits that a first pass with few bits computes. */
-static void uncertain_elements(void **state)
+static void uncertain_elements_are_recomputed(void **state)
 {
     static const char *const formats[] = { "f64", "f32" };
     struct rng r = { 45 };
@@ -384,7 +384,7 @@ static void uncertain_elements(void **state)
 }
 
 /* Exponents over all of binary64's range, with one line and one column of each kind. */
-static void whole_range(void **state)
+static void exponents_cover_the_whole_range(void **state)
 {
     struct rng r = { 46 };
     struct trial t = { .m = 130,
@@ -437,9 +437,12 @@ static void bits_and_native(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_of_schemes),   cmocka_unit_test(lines_apart),
-        cmocka_unit_test(correct_everywhere), cmocka_unit_test(uncertain_elements),
-        cmocka_unit_test(whole_range),        cmocka_unit_test(bits_and_native),
+        cmocka_unit_test(pairs_of_schemes),
+        cmocka_unit_test(lines_of_different_magnitudes),
+        cmocka_unit_test(correct_everywhere),
+        cmocka_unit_test(uncertain_elements_are_recomputed),
+        cmocka_unit_test(exponents_cover_the_whole_range),
+        cmocka_unit_test(bits_and_native),
     };
 
     return cmocka_run_group_tests_name("mixed", tests, make_contexts, drop_contexts);

@@ -92,7 +92,7 @@ static void round_to_zero(void)
     fesetround(FE_TOWARDZERO);
 }
 
-static void trap(void)
+static void enable_traps(void)
 {
     feclearexcept(FE_ALL_EXCEPT);
     feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW | FE_INEXACT);
@@ -106,7 +106,7 @@ static const struct {
     { "rounding down", round_down },
     { "rounding to zero", round_to_zero },
     { "subnormals flushed", flush_to_zero },
-    { "traps", trap },
+    { "traps", enable_traps },
 #if defined(__aarch64__)
     { "a default NaN", default_nan },
     { "other halves", set_fp16_modes },

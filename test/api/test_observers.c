@@ -130,7 +130,7 @@ static void make_scalar(void *to, limber_format f, double x)
                      LIMBER_STATUS_OK);
 }
 
-static void ok(limber_status s, const char *name)
+static void expect_ok(limber_status s, const char *name)
 {
     if (s)
         fail_msg("%s: %s", name, limber_error_text());
@@ -148,20 +148,20 @@ static void ask(const struct run *r, const limber_contract *k, const int64_t siz
     size_t least, best;
 
     if (r->watch & PLAN) {
-        ok(gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &text,
-                     &report),
-           name);
+        expect_ok(gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c),
+                            &text, &report),
+                  name);
         limber_free(text);
-        ok(gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &cut,
-                    NULL),
-           name);
+        expect_ok(gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c),
+                           &cut, NULL),
+                  name);
         limber_cut_free(&cut);
-        ok(gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c),
-                          &least, &best),
-           name);
+        expect_ok(gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta,
+                                 output_of(c), &least, &best),
+                  name);
     }
     if (r->watch & LOOK) {
-        ok(limber_inspect(r->ctx, a, size[0], size[2], LIMBER_SIDE_A, &look), name);
+        expect_ok(limber_inspect(r->ctx, a, size[0], size[2], LIMBER_SIDE_A, &look), name);
         limber_inspection_free(&look);
     }
 }
@@ -196,7 +196,7 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
 
     assert_true(a && b && c);
     if (w->unit) {
-        ok(limber_unit_parse(w->unit, &unit), w->unit);
+        expect_ok(limber_unit_parse(w->unit, &unit), w->unit);
         contract.unit = &unit;
         if (r->watch & STATISTICS)
             contract.statistics = &statistics;
@@ -224,14 +224,15 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
                                                     .changes = 1 };
             limber_prepared *kept;
 
-            ok(limber_prepare(r->ctx, mb, k, n, LIMBER_SIDE_B, &checked, &kept), name);
-            ok(gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb, output_of(mc),
-                             report_of(r)),
-               name);
+            expect_ok(limber_prepare(r->ctx, mb, k, n, LIMBER_SIDE_B, &checked, &kept), name);
+            expect_ok(gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb,
+                                    output_of(mc), report_of(r)),
+                      name);
             limber_prepared_free(kept);
         } else {
-            ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, output_of(mc), report_of(r)),
-               name);
+            expect_ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, output_of(mc),
+                                  report_of(r)),
+                      name);
         }
         shelf_add(r->results, name, c, bytes);
     }
@@ -252,10 +253,10 @@ static void complex_products(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int transposed = 0; transposed < 2; transposed++) {
         memset(c, 0xa5, sizeof c);
-        ok(gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
-                        matrix(b, f64, K, N, !transposed), 0, NULL,
-                        output_of(matrix(c, f64, M, N, transposed)), report_of(r), 4),
-           "complex");
+        expect_ok(gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
+                               matrix(b, f64, K, N, !transposed), 0, NULL,
+                               output_of(matrix(c, f64, M, N, transposed)), report_of(r), 4),
+                  "complex");
         shelf_add(r->results, "complex", c, sizeof c);
     }
 }
@@ -286,10 +287,12 @@ static void convolutions(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f32, w, COUNT(w));
     memset(y, 0xa5, sizeof y);
     if (r->watch & PLAN) {
-        ok(conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL), "conv");
+        expect_ok(conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL),
+                  "conv");
         limber_free(text);
     }
-    ok(limber_conv2d(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, y, f32, report_of(r)), "conv");
+    expect_ok(limber_conv2d(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, y, f32, report_of(r)),
+              "conv");
     shelf_add(r->results, "conv", y, sizeof y);
 }
 
@@ -306,11 +309,11 @@ static void one_shapes(struct run *r)
     fill(&rng, DATA_unit, f64, a, COUNT(a));
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int at = 0; at < 8; at++) {
-        ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
-                             matrix(NULL, f64, K, N, at & 2),
-                             output_of(matrix(NULL, f64, N, N, at & 4)), LIMBER_ACCUMULATE_NONE,
-                             &f),
-           "bind_shape");
+        expect_ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
+                                    matrix(NULL, f64, K, N, at & 2),
+                                    output_of(matrix(NULL, f64, N, N, at & 4)),
+                                    LIMBER_ACCUMULATE_NONE, &f),
+                  "bind_shape");
         memset(c, 0xa5, sizeof c);
         f(a, b, c);
         shelf_add(r->results, "bind_shape", c, sizeof c);
@@ -518,20 +521,20 @@ static void compare(const char *backend, void (*work)(struct run *))
     discard(dumps);
 }
 
-static void nothing_changes_in_the_interpreter(void **state)
+static void observers_change_nothing_in_the_interpreter(void **state)
 {
     (void)state;
     compare("interp", do_interp);
 }
 
-static void nothing_changes_in_compiled_kernels(void **state)
+static void observers_change_nothing_in_compiled_kernels(void **state)
 {
     (void)state;
     need_compiler();
     compare("llvm", do_llvm);
 }
 
-static void nothing_changes_in_cuda_kernels(void **state)
+static void observers_change_nothing_in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
@@ -559,9 +562,9 @@ static void a_dump_does_not_ask_for_a_compiler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_changes_in_the_interpreter),
-        cmocka_unit_test(nothing_changes_in_compiled_kernels),
-        cmocka_unit_test(nothing_changes_in_cuda_kernels),
+        cmocka_unit_test(observers_change_nothing_in_the_interpreter),
+        cmocka_unit_test(observers_change_nothing_in_compiled_kernels),
+        cmocka_unit_test(observers_change_nothing_in_cuda_kernels),
         cmocka_unit_test(a_dump_does_not_ask_for_a_compiler),
     };
 

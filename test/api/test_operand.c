@@ -486,7 +486,7 @@ static void find_kept(size_t bound, const int *trial, int count, bool *kept)
     free_operands(&o);
 }
 
-static void test_kept(void **state)
+static void test_prepared_limbs_are_kept(void **state)
 {
     static const int one[] = { 0 }, two[] = { 0, 4 };
     bool kept[2];
@@ -576,7 +576,7 @@ static void test_threads(void **state)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static void notices(limber_context *ctx, int trial, int layout)
+static void expect_changes_noticed(limber_context *ctx, int trial, int layout)
 {
     const limber_prepare_config config = { .size = sizeof(limber_prepare_config), .changes = 1 };
     const struct trial *t = &trials[trial];
@@ -617,17 +617,17 @@ static void notices(limber_context *ctx, int trial, int layout)
     free_operands(&o);
 }
 
-static void test_changes(void **state)
+static void test_changed_operands_are_noticed(void **state)
 {
     (void)state;
-    notices(fast, 0, 0);
-    notices(fast, 4, 3);
-    notices(fast, 14, 9);
-    notices(interp, 16, 6);
+    expect_changes_noticed(fast, 0, 0);
+    expect_changes_noticed(fast, 4, 3);
+    expect_changes_noticed(fast, 14, 9);
+    expect_changes_noticed(interp, 16, 6);
 }
 
 /* Memory between the lines does not belong to the operand. */
-static void test_gaps(void **state)
+static void test_gaps_may_change(void **state)
 {
     struct rng r = { 23 };
     struct operands o = make_operands(&r, &trials[0], 8, 8, 8, 1);
@@ -694,18 +694,12 @@ static void test_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_scheme),
-        cmocka_unit_test(test_interp),
-        cmocka_unit_test(test_small_workspace),
-        cmocka_unit_test(test_cut_k),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_sizes_of_limbs),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_gaps),
-        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_every_scheme),    cmocka_unit_test(test_interp),
+        cmocka_unit_test(test_small_workspace), cmocka_unit_test(test_cut_k),
+        cmocka_unit_test(test_mixed),           cmocka_unit_test(test_sizes_of_limbs),
+        cmocka_unit_test(test_empty),           cmocka_unit_test(test_prepared_limbs_are_kept),
+        cmocka_unit_test(test_threads),         cmocka_unit_test(test_changed_operands_are_noticed),
+        cmocka_unit_test(test_gaps_may_change), cmocka_unit_test(test_arguments),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

@@ -263,7 +263,7 @@ static void test_carried(void **state)
 }
 
 /* In FP16 a sum of 2^12 times the addend no longer changes. */
-static void test_swallowed(void **state)
+static void test_absorbed_terms_are_counted(void **state)
 {
     limber_reduce_call call = LIMBER_REDUCE_INIT;
     uint64_t swallowed;
@@ -626,11 +626,16 @@ static void test_one_nan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_cancelling),  cmocka_unit_test(test_carried),
-        cmocka_unit_test(test_swallowed),   cmocka_unit_test(test_most),
-        cmocka_unit_test(test_compensated), cmocka_unit_test(test_others),
-        cmocka_unit_test(test_in_place),    cmocka_unit_test(test_one_nan),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_cancelling),
+        cmocka_unit_test(test_carried),
+        cmocka_unit_test(test_absorbed_terms_are_counted),
+        cmocka_unit_test(test_most),
+        cmocka_unit_test(test_compensated),
+        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_one_nan),
     };
 
     mpfr_inits2(WIDE, sum, x, (mpfr_ptr)NULL);

@@ -181,7 +181,7 @@ static void test_accurate(void **state)
 
 /* A system too ill-conditioned for refinement by the factors alone: Hilbert's matrix of order 13,
  * scaled to integers. */
-static void test_hard(void **state)
+static void test_ill_conditioned(void **state)
 {
     enum { ORDER = 13 };
     limber_solve_report report = LIMBER_SOLVE_REPORT_INIT;
@@ -320,7 +320,7 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accurate), cmocka_unit_test(test_hard),
+        cmocka_unit_test(test_accurate), cmocka_unit_test(test_ill_conditioned),
         cmocka_unit_test(test_singular), cmocka_unit_test(test_nearly_singular),
         cmocka_unit_test(test_refused),
     };

@@ -168,7 +168,7 @@ static limber_status accumulate(int v)
                              (limber_accumulate)v, &f);
 }
 
-static int never(void *user, const limber_cache_entry *e)
+static int fail_on_entry(void *user, const limber_cache_entry *e)
 {
     (void)user, (void)e;
     fail_msg("an entry was visited");
@@ -177,7 +177,7 @@ static int never(void *user, const limber_cache_entry *e)
 
 static limber_status cache_depth(int v)
 {
-    return limber_cache_each(ctx, (limber_cache_depth)v, never, NULL);
+    return limber_cache_each(ctx, (limber_cache_depth)v, fail_on_entry, NULL);
 }
 
 static limber_status cache_choice(int v)
@@ -444,7 +444,7 @@ static void convolutions(void **state)
 }
 
 /* The output must not overlap the input, unless both have the same element size and address. */
-static void overlaps(void **state)
+static void overlapping_arrays_are_refused(void **state)
 {
     const limber_format formats[] = { LIMBER_F64, LIMBER_F32, LIMBER_BF16, LIMBER_F128 };
     enum { COUNT_OF = 8, MIDDLE = ROOM / 2 * (int)sizeof(double) };
@@ -488,7 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_values),      cmocka_unit_test(counts_of_arrays),
         cmocka_unit_test(sizes_of_matrices), cmocka_unit_test(batches),
-        cmocka_unit_test(convolutions),      cmocka_unit_test(overlaps),
+        cmocka_unit_test(convolutions),      cmocka_unit_test(overlapping_arrays_are_refused),
     };
     char *folder;
     limber_report r = LIMBER_REPORT_INIT;

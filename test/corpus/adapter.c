@@ -564,7 +564,7 @@ struct work {
     char *why;
 };
 
-static bool bad(struct work *x, const char *what, const char *value)
+static bool refuse_value(struct work *x, const char *what, const char *value)
 {
     snprintf(x->why, 256, "%.60s \"%.150s\" is not known", what, value);
     return false;
@@ -574,7 +574,7 @@ static bool format_of(struct work *x, const char *key, const char *otherwise, li
 {
     const char *name = word(x->w, key, otherwise);
 
-    return limber_format_named(name, f) == LIMBER_STATUS_OK || bad(x, key, name);
+    return limber_format_named(name, f) == LIMBER_STATUS_OK || refuse_value(x, key, name);
 }
 
 static bool read_contract(struct work *x)
@@ -594,12 +594,12 @@ static bool read_contract(struct work *x)
                            .slices = (int)number(x->w, "slices", 0),
                            .split = (limber_split)side_number("any ahead inside", split) };
     if (promise < 0 || (int)x->contract.split < 0)
-        return bad(x, "contract", s);
+        return refuse_value(x, "contract", s);
     if (promise == LIMBER_CONTRACT_BITS)
         x->contract.bits = s[n] ? atoi(s + n + 1) : 0;
     if (promise == LIMBER_CONTRACT_SIMULATE) {
         if (limber_unit_parse(s[n] ? s + n + 1 : "", &x->unit) != LIMBER_STATUS_OK)
-            return bad(x, "unit", limber_error_text());
+            return refuse_value(x, "unit", limber_error_text());
         x->contract.unit = &x->unit;
         if (number(x->w, "statistics", 0))
             x->contract.statistics = &x->statistics;
@@ -647,9 +647,9 @@ static bool fill_all(struct work *x, bool left_is_lines)
     struct rng r = { (uint64_t)number(x->w, "seed", 1) };
 
     return (fill_operand(&r, data, &x->a, x->count, x->parts, left_is_lines) ||
-            bad(x, "data", data)) &&
+            refuse_value(x, "data", data)) &&
            (fill_operand(&r, data_b, &x->b, x->count, x->parts, false) ||
-            bad(x, "data_b", data_b)) &&
+            refuse_value(x, "data_b", data_b)) &&
            fill_operand(&r, "unit", &x->c, x->count, x->parts, true);
 }
 
@@ -666,7 +666,7 @@ static bool read_matrices(struct work *x)
              lay_out(&x->a, layout[0], x->fa, x->m, x->k, x->count, x->parts) &&
              lay_out(&x->b, layout[1], x->fb, x->k, x->n, x->count, x->parts) &&
              lay_out(&x->c, layout[2], x->fc, x->m, x->n, x->count, x->parts)) ||
-            bad(x, "layout", layout)) &&
+            refuse_value(x, "layout", layout)) &&
            fill_all(x, true);
 }
 
@@ -783,7 +783,7 @@ static bool read_window(struct work *x, limber_conv *v)
                        .layout = strcmp(layout, "nhwc") ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC };
     x->count = 1;
     if (limber_conv_output(v, &oh, &ow) != LIMBER_STATUS_OK)
-        return bad(x, "window", limber_error_text());
+        return refuse_value(x, "window", limber_error_text());
     return read_formats(x) && lay_out(&x->a, 'r', x->fa, v->n, v->c * v->h * v->w, 1, 1) &&
            lay_out(&x->b, 'r', x->fb, v->o, v->c / v->groups * v->r * v->s, 1, 1) &&
            lay_out(&x->c, 'r', x->fc, v->n, v->o * oh * ow, 1, 1) && fill_all(x, false);
@@ -900,13 +900,13 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     now.plan = file[KIND_plan];
     now.config = file[KIND_config];
     now.code = file[KIND_code];
-    ok = (side_number(verbs, w->verb) >= 0 || bad(&x, "verb", w->verb)) && read_contract(&x) &&
-         (conv ? read_window(&x, &window) : read_matrices(&x));
+    ok = (side_number(verbs, w->verb) >= 0 || refuse_value(&x, "verb", w->verb)) &&
+         read_contract(&x) && (conv ? read_window(&x, &window) : read_matrices(&x));
     small = number(w, "small", 0);
     whole = number(w, "whole", 0);
     if (ok && (!(x.ctx = open_context(m, threads, small, whole, &d)) ||
                !(x.planner = open_context(m, 1, small, whole, &d))))
-        ok = bad(&x, d.text, machine);
+        ok = refuse_value(&x, d.text, machine);
     if (ok)
         run(&x, conv ? &window : NULL, file[KIND_stated]);
     limber_destroy(x.ctx);

@@ -33,7 +33,7 @@ static size_t index_of(struct names *n, const char *s, size_t length)
     return n->count++;
 }
 
-static void forget(struct names *n)
+static void forget_names(struct names *n)
 {
     if (n->count)
         memset(n, 0, sizeof *n);
@@ -50,7 +50,7 @@ static size_t name_length(const char *s)
     return n;
 }
 
-static bool begins(const char *s, const char *with)
+static bool starts_with(const char *s, const char *with)
 {
     return strncmp(s, with, strlen(with)) == 0;
 }
@@ -70,17 +70,17 @@ static void llvm_line(const char *s, const char *end, struct names *globals, str
 
         if (*s == '"')
             quoted = !quoted;
-        if (!quoted && begins(s, "c\"")) {
+        if (!quoted && starts_with(s, "c\"")) {
             s = strchr(s + 2, '"') + 1;     /* constant bytes; quotes inside are escaped */
             continue;
         }
-        if (!quoted && (begins(s, ", !") || begins(s, " !")))
+        if (!quoted && (starts_with(s, ", !") || starts_with(s, " !")))
             break;              /* metadata ends the line */
-        if (n == 0 || begins(s, "@llvm.")) {
+        if (n == 0 || starts_with(s, "@llvm.")) {
             fputc(*s++, out);
             continue;
         }
-        if (*s == '@' || begins(s, "%struct.") || begins(s, "%union."))
+        if (*s == '@' || starts_with(s, "%struct.") || starts_with(s, "%union."))
             fprintf(out, "@%zu", index_of(globals, s + 1, n));
         else
             fprintf(out, "%%%zu", index_of(locals, s + 1, n));
@@ -95,10 +95,10 @@ void plain_llvm(const char *text, FILE *out)
 
     for (const char *s = text, *end; *s; s = end + (*end == '\n')) {
         end = s + strcspn(s, "\n");
-        if (end == s || *s == ';' || *s == '!' || begins(s, "source_filename"))
+        if (end == s || *s == ';' || *s == '!' || starts_with(s, "source_filename"))
             continue;
-        if (begins(s, "define"))
-            forget(locals);
+        if (starts_with(s, "define"))
+            forget_names(locals);
         llvm_line(s, end, globals, locals, out);
     }
     free(globals);
@@ -109,10 +109,10 @@ void plain_c(const char *text, FILE *out)
     bool blank = false;
 
     for (const char *s = text; *s; s++) {
-        if (begins(s, "/*") && strstr(s + 2, "*/")) {
+        if (starts_with(s, "/*") && strstr(s + 2, "*/")) {
             s = strstr(s + 2, "*/") + 1;
             blank = true;
-        } else if (begins(s, "//")) {
+        } else if (starts_with(s, "//")) {
             s += strcspn(s, "\n") - 1;
         } else if (isspace((unsigned char)*s)) {
             blank = true;

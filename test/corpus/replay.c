@@ -314,8 +314,8 @@ static void sum_up(const struct tally *t)
     printf("\n");
 }
 
-static int conclude(const struct tally *t, const char *made_with, const char *headers,
-                    const char *want)
+static int print_summary(const struct tally *t, const char *made_with, const char *headers,
+                         const char *want)
 {
     if (!t->same_compiler)
         printf("CPU code is not compared: expected.txt has that of %s, this is %s\n", t->made_with,
@@ -405,7 +405,7 @@ static int run(const struct options *o, char *problems, const char *file)
     if (status == 0 && o->write)
         status = write_out(o, &t, *now_with ? now_with : t.made_with, headers, body);
     else if (status == 0 && !o->line)
-        status = conclude(&t, now_with, headers, want_headers);
+        status = print_summary(&t, now_with, headers, want_headers);
     free(body);
     return status;
 }

@@ -18,7 +18,7 @@ enum { ENTRIES = 4 };
 static char dir[] = "/tmp/limber-fuzz-XXXXXX", entry[ENTRIES][4096];
 static int entries;
 
-static int find(const char *path, const struct stat *s, int type, struct FTW *f)
+static int find_entries(const char *path, const struct stat *s, int type, struct FTW *f)
 {
     (void)f;
     if (type == FTW_F && s->st_size > 100 && entries < ENTRIES)
@@ -62,7 +62,7 @@ static void multiply(void)
     limber_destroy(ctx);
 }
 
-static void begin(void)
+static void set_up(void)
 {
     if (entries)
         return;
@@ -70,7 +70,7 @@ static void begin(void)
         abort();
     atexit(clean_up);
     multiply();
-    nftw(dir, find, 16, FTW_PHYS);
+    nftw(dir, find_entries, 16, FTW_PHYS);
     if (!entries)
         abort();
 }
@@ -83,7 +83,7 @@ size_t fuzz_seed(int i, uint8_t *to)
     static size_t size[2 * ENTRIES];
     int count;
 
-    begin();
+    set_up();
     count = 2 * entries;
     if (i >= count)
         return 0;
@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     FILE *f;
 
-    begin();
+    set_up();
     if (size < 1)
         return 0;
     if (*data != 'E') {

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-static limber_matrix rows(void *data, const char *format, int64_t cols)
+static limber_matrix row_major(void *data, const char *format, int64_t cols)
 {
     return (limber_matrix){ data, named(format), cols > 0 ? cols : 1, 1 };
 }
@@ -215,9 +215,9 @@ static void calls_ask_for_a_whole_unit(void **state)
     broken.group = 3;
     broken.outer = broken.acc;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        assert_int_equal(limber_gemm(backend[0], cases[i].k, 1, 1, 1, NULL, rows(&x, "f32", 1),
-                                     rows(&x, "f32", 1), cases[i].beta,
-                                     output_of(rows(&y, "f32", 1)), NULL),
+        assert_int_equal(limber_gemm(backend[0], cases[i].k, 1, 1, 1, NULL, row_major(&x, "f32", 1),
+                                     row_major(&x, "f32", 1), cases[i].beta,
+                                     output_of(row_major(&y, "f32", 1)), NULL),
                          LIMBER_STATUS_BAD_ARGUMENT);
         if (!strstr(limber_error_text(), cases[i].text))
             fail_msg("%s", limber_error_text());
@@ -304,8 +304,8 @@ static void doubles_are_summed_as_described(void **state)
             }
             want = doubles(i, a, b);
             assert_int_equal(limber_gemm(turn % 2 ? any : backend[0], &contract, 1, 1, DOUBLES,
-                                         NULL, rows(a, "f64", DOUBLES), rows(b, "f64", 1), NULL,
-                                         output_of(rows(&c, "f64", 1)), NULL),
+                                         NULL, row_major(a, "f64", DOUBLES), row_major(b, "f64", 1),
+                                         NULL, output_of(row_major(&c, "f64", 1)), NULL),
                              LIMBER_STATUS_OK);
             if (memcmp(&c, &want, sizeof c))
                 fail_msg("%s: %a, not %a", units[i], c, want);
@@ -324,8 +324,8 @@ static void multiply(limber_context *ctx, const limber_unit *u, int64_t m, int64
                                  .unit = u,
                                  .statistics = s };
 
-    if (limber_gemm(ctx, &contract, m, n, k, NULL, rows(a, "f64", k), rows(b, "f64", n), NULL,
-                    output_of(rows(c, "f32", n)), NULL) != LIMBER_STATUS_OK)
+    if (limber_gemm(ctx, &contract, m, n, k, NULL, row_major(a, "f64", k), row_major(b, "f64", n),
+                    NULL, output_of(row_major(c, "f32", n)), NULL) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
 }
 
@@ -538,9 +538,9 @@ static void check_unit(struct rng *r, limber_unit u, const char *text, int kind)
                                      .statistics = counts ? &s : NULL };
 
         memcpy(c, c0, (size_t)(m * n) * sizeof *c);
-        if (limber_gemm(backend[ctx], &contract, m, n, k, NULL, rows(a, "f64", k),
-                        rows(b, "f64", n), u.start_c ? &one : NULL, output_of(rows(c, "f32", n)),
-                        NULL))
+        if (limber_gemm(backend[ctx], &contract, m, n, k, NULL, row_major(a, "f64", k),
+                        row_major(b, "f64", n), u.start_c ? &one : NULL,
+                        output_of(row_major(c, "f32", n)), NULL))
             fail_msg("%s: %s", text, limber_error_text());
         for (int64_t i = 0; i < m * n; i++)
             if (!same(c[i], due[i]))
@@ -676,7 +676,7 @@ static void tiles_threads_and_strides_keep_the_bits(void **state)
             if (!is_taken(i + (size_t)way, 2))
                 continue;
             assert_int_equal(limber_create(&ctx, &c), LIMBER_STATUS_OK);
-            assert_int_equal(limber_gemm(ctx, &contract, M, N, K, NULL, rows(a, "f64", K),
+            assert_int_equal(limber_gemm(ctx, &contract, M, N, K, NULL, row_major(a, "f64", K),
                                          (limber_matrix){ bt, named("f64"), 1, K }, NULL,
                                          (limber_output){ transposed, named("f32"), 1, M }, NULL),
                              LIMBER_STATUS_OK);
@@ -889,15 +889,17 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
 
         contract.unit = &bytes;
         contract.statistics = &s;
-        assert_int_equal(limber_gemm(backend[ctx], &contract, 2, 2, 2, NULL, rows(a, "i8", 2),
-                                     rows(b, "i8", 2), NULL, output_of(rows(c, "i32", 2)), NULL),
+        assert_int_equal(limber_gemm(backend[ctx], &contract, 2, 2, 2, NULL, row_major(a, "i8", 2),
+                                     row_major(b, "i8", 2), NULL, output_of(row_major(c, "i32", 2)),
+                                     NULL),
                          LIMBER_STATUS_OK);
         assert_true(c[0] == 127 * 127 - 128 && c[3] == -5 * 128 - 7);
         assert_int_equal(s.nonzero, 8);
         contract.unit = &doubles;
         contract.statistics = NULL;
-        assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 3, NULL, rows(x, "f64", 3),
-                                     rows(y, "f64", 1), NULL, output_of(rows(&z, "f64", 1)), NULL),
+        assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 3, NULL, row_major(x, "f64", 3),
+                                     row_major(y, "f64", 1), NULL,
+                                     output_of(row_major(&z, "f64", 1)), NULL),
                          LIMBER_STATUS_OK);
         assert_true(z == 0); /* one chain: 1e16 + 1 rounds to 1e16 */
     }
@@ -926,8 +928,9 @@ static void groups_of_doubles(void **state)
         snprintf(text, sizeof text, "in=f64 acc=f64 group=%d", group[g]);
         u = unit(text);
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-            if (limber_gemm(backend[ctx], &contract, GM, GN, GK, NULL, rows(a, "f64", GK),
-                            rows(b, "f64", GN), NULL, output_of(rows(c, "f64", GN)), NULL))
+            if (limber_gemm(backend[ctx], &contract, GM, GN, GK, NULL, row_major(a, "f64", GK),
+                            row_major(b, "f64", GN), NULL, output_of(row_major(c, "f64", GN)),
+                            NULL))
                 fail_msg("%s: %s", text, limber_error_text());
             for (int e = 0; e < GM * GN; e++) {
                 double sum = 0, acc = 0;

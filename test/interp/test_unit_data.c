@@ -52,7 +52,7 @@ static bool read_table(const char *root, const char *folder, char which, const c
 }
 
 /* Counts the rows whose simulated result has the device's bits. */
-static int agree(limber_context *ctx, const struct set *s, const struct table t[4])
+static int count_equal_rows(limber_context *ctx, const struct set *s, const struct table t[4])
 {
     static const float one = 1;
     limber_format f32 = named("f32");
@@ -130,7 +130,7 @@ static void units_have_the_bits_of_real_tensor_cores(void **state)
         assert_int_equal(t[0].rows, ROWS);
         assert_int_equal(t[3].rows, ROWS);
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-            int good = agree(backend[ctx], s, t);
+            int good = count_equal_rows(backend[ctx], s, t);
 
             print_message("%-20s of %-9s to %s: %d of %d%s\n", s->unit, s->folder, s->result, good,
                           ROWS, ctx ? " (llvm)" : "");

@@ -56,7 +56,7 @@ static double special(struct rng *r, limber_format f)
     return rng_below(r, 2) ? x : -x;
 }
 
-static void both_ends(void **state)
+static void results_are_stored_if_both_ends_round_to_them(void **state)
 {
     struct rng r = { 4711 };
 
@@ -100,7 +100,7 @@ static void both_ends(void **state)
 
 /* A sum of zeros only is +0; with scalars, or with a possible error, the sign is left to the
  * caller. */
-static void zeros(void **state)
+static void signs_of_zero_sums(void **state)
 {
     const struct near_sum nothing = { 0, 0, 0 }, something = { 0, 0, 0x1p-40 };
     const double minus[2] = { -1, 0 };
@@ -118,7 +118,9 @@ static void zeros(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(both_ends), cmocka_unit_test(zeros) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(
+                                            results_are_stored_if_both_ends_round_to_them),
+                                        cmocka_unit_test(signs_of_zero_sums) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 static int warnings;
 static char warning[700];
 
-static void warn(void *user, const char *line)
+static void save_warning(void *user, const char *line)
 {
     (void)user;
     warnings++;
@@ -27,7 +27,7 @@ static struct disk *open_disk(const char *dir, size_t limit)
     const struct disk_options o = { .dir = dir,
                                     .limit = limit,
                                     .mode = CACHE_rw,
-                                    .warn = warn,
+                                    .warn = save_warning,
                                     .key_file = limber_variable_value("LIMBER_CACHE_KEY") };
     struct disk *disk = limber_disk_new(&o);
 

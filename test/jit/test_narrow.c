@@ -568,7 +568,7 @@ static bool serves(const struct multiplied *x, limber_promise promise, char *c)
 }
 
 /* Scales the first and last element so that no common unit makes both bytes. */
-static void part(const struct operand *x)
+static void make_incompatible_scales(const struct operand *x)
 {
     const int64_t last = x->rows * x->cols - 1;
 
@@ -598,7 +598,7 @@ static void only_operands_of_bytes_are_multiplied_as_bytes(void **state)
         x.bytes = (size_t)(x.m * x.n * x.to.size);
         c = poisoned(x.bytes);
         before = poisoned(x.bytes);
-        part(trial % 2 ? &x.a : &x.b);
+        make_incompatible_scales(trial % 2 ? &x.a : &x.b);
         assert_false(serves(&x, LIMBER_CONTRACT_CORRECT, c));
         assert_memory_equal(c, before, x.bytes);
         assert_false(serves(&x, LIMBER_CONTRACT_REPRODUCIBLE, c));

@@ -13,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool shut, broken;
 
-static void set(bool *what, bool value)
+static void set_flag(bool *what, bool value)
 {
     pthread_mutex_lock(&lock);
     *what = value;
@@ -144,7 +144,7 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
             assert_int_equal(r.from, 3);
             assert_string_equal(r.backend, "interp");
         }
-        set(&shut, false);
+        set_flag(&shut, false);
         wait_until_ready(ctx, &x, promise);
         assert_int_equal(compiles, 1);
         assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
@@ -168,7 +168,7 @@ static void a_refused_call_leaves_c_alone(void **state)
                      LIMBER_STATUS_NOT_READY);
     assert_non_null(strstr(limber_error_text(), "being made"));
     assert_memory_equal(x.c, before.c, sizeof x.c);
-    set(&shut, false);
+    set_flag(&shut, false);
     wait_until_ready(ctx, &x, LIMBER_CONTRACT_NATIVE);
     limber_destroy(ctx);
 }
@@ -187,7 +187,7 @@ static void other_kernels_stay_available(void **state)
                      LIMBER_STATUS_NOT_READY);
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 2);
-    set(&shut, false);
+    set_flag(&shut, false);
     limber_destroy(ctx);
 }
 

@@ -83,7 +83,7 @@ static void add_targets(void)
 }
 #endif
 
-static int begin(void **state)
+static int open_contexts(void **state)
 {
     if (make_dir(state))
         return -1;
@@ -118,7 +118,7 @@ static limber_matrix matrix(const void *data, limber_format f, int64_t rows, int
                         (limber_matrix){ data, f, cols + GAP, 1 };
 }
 
-static size_t room(int64_t rows, int64_t cols)
+static size_t count_padded(int64_t rows, int64_t cols)
 {
     return (size_t)((rows + GAP) * (cols + GAP));
 }
@@ -144,7 +144,8 @@ static void check(const struct shape *s, uint64_t seed)
 {
     limber_format fa = named(s->a), fb = named(s->b), fc = named(s->c);
     struct rng r = { seed };
-    size_t na = room(s->m, s->k), nb = room(s->k, s->n), nc = room(s->m, s->n);
+    size_t na = count_padded(s->m, s->k), nb = count_padded(s->k, s->n),
+           nc = count_padded(s->m, s->n);
     char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c0 = malloc(nc * fc.size),
          *want = malloc(nc * fc.size), *got = malloc(nc * fc.size), what[160], alpha[8], beta[8];
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -901,5 +902,5 @@ int main(void)
         cmocka_unit_test(compiled_kernels_report_their_order),
     };
 
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, open_contexts, end);
 }

@@ -70,7 +70,7 @@ struct drawn {
     double scalar[4];
 };
 
-static limber_matrix lay(limber_format f, void *data, int64_t rows, int64_t cols, bool across)
+static limber_matrix matrix_of(limber_format f, void *data, int64_t rows, int64_t cols, bool across)
 {
     return (limber_matrix){ data, f, across ? 1 : cols + 1, across ? rows + 2 : 1 };
 }
@@ -107,10 +107,10 @@ static void draw(struct drawn *p, struct rng *r, const char *const formats[3],
     fill(r, rng_below(r, 2) ? data : other, fb, p->b, (size_t)((k + 2) * (n + 1)));
     fill(r, DATA_unit, fc, p->c[0], (size_t)((m + 2) * (n + 1)));
     memcpy(p->c[1], p->c[0], p->bytes);
-    p->problem =
-        gemm_problem(&p->contract, m, n, k, scalar(r, fc, &p->scalar[0]),
-                     lay(fa, p->a, m, k, across_a), lay(fb, p->b, k, n, across_b),
-                     scalar(r, fc, &p->scalar[2]), output_of(lay(fc, p->c[0], m, n, across_c)));
+    p->problem = gemm_problem(&p->contract, m, n, k, scalar(r, fc, &p->scalar[0]),
+                              matrix_of(fa, p->a, m, k, across_a),
+                              matrix_of(fb, p->b, k, n, across_b), scalar(r, fc, &p->scalar[2]),
+                              output_of(matrix_of(fc, p->c[0], m, n, across_c)));
 }
 
 static void clear(struct drawn *p)
@@ -263,9 +263,9 @@ static limber_report report_of(limber_context *ctx, int64_t n)
 
     contract.promise = LIMBER_CONTRACT_CORRECT;
     contract.scheme = "ozaki2";
-    p = gemm_problem(&contract, n, n, n, NULL, lay(LIMBER_F64, a, n, n - 1, false),
-                     lay(LIMBER_F64, a, n, n - 1, false), NULL,
-                     output_of(lay(LIMBER_F64, c, n, n - 1, false)));
+    p = gemm_problem(&contract, n, n, n, NULL, matrix_of(LIMBER_F64, a, n, n - 1, false),
+                     matrix_of(LIMBER_F64, a, n, n - 1, false), NULL,
+                     output_of(matrix_of(LIMBER_F64, c, n, n - 1, false)));
     for (int64_t i = 0; i < n * n; i++)
         a[i] = (double)i / 3;
     if (limber_run(ctx, &p, &r))
@@ -445,9 +445,9 @@ static void test_without_compiler(void **state)
         fail_msg("%s", limber_error_text());
     simulate.promise = LIMBER_CONTRACT_SIMULATE;
     simulate.unit = &unit;
-    p = gemm_problem(&simulate, 1, 1, 1, NULL, lay(LIMBER_F64, &a, 1, 1, false),
-                     lay(LIMBER_F64, &a, 1, 1, false), NULL,
-                     output_of(lay(LIMBER_F64, &c, 1, 1, false)));
+    p = gemm_problem(&simulate, 1, 1, 1, NULL, matrix_of(LIMBER_F64, &a, 1, 1, false),
+                     matrix_of(LIMBER_F64, &a, 1, 1, false), NULL,
+                     output_of(matrix_of(LIMBER_F64, &c, 1, 1, false)));
     if (limber_run(prebuilt, &p, &r))
         fail_msg("%s", limber_error_text());
     assert_string_equal(r.backend, "interp");

@@ -148,7 +148,7 @@ static void concurrent_processes_generate_one_key(void **state)
 
 /* ---- the path to the key --------------------------------------------------------------------- */
 
-static void opens(const char *path)
+static void expect_opens(const char *path)
 {
     int fd = limber_folder_open(path, false, why, sizeof why);
 
@@ -171,8 +171,8 @@ static void permissions_of_every_parent_folder_are_checked(void **state)
 
     (void)state;
     close(limber_folder_open(in_dir("a/b/c/d"), true, why, sizeof why));
-    opens(in_dir("a/b/c/d"));
-    opens(in_dir("a//b/./c/../c/d/"));
+    expect_opens(in_dir("a/b/c/d"));
+    expect_opens(in_dir("a//b/./c/../c/d/"));
     for (size_t i = 0; i < COUNT(ancestor); i++) {
         assert_int_equal(chmod(in_dir(ancestor[i]), 0777), 0);
         is_refused(in_dir("a/b/c/d"), "others may write");
@@ -180,9 +180,9 @@ static void permissions_of_every_parent_folder_are_checked(void **state)
         assert_int_equal(chmod(in_dir(ancestor[i]), 0770), 0);
         is_refused(in_dir("a/b/c/d"), "others may write");
         assert_int_equal(chmod(in_dir(ancestor[i]), 01777), 0);
-        opens(in_dir("a/b/c/d"));
+        expect_opens(in_dir("a/b/c/d"));
         assert_int_equal(chmod(in_dir(ancestor[i]), 0755), 0);
-        opens(in_dir("a/b/c/d"));
+        expect_opens(in_dir("a/b/c/d"));
         if (geteuid() != 0)
             continue;
         assert_int_equal(chown(in_dir(ancestor[i]), NOBODY, NOBODY), 0);
@@ -200,13 +200,13 @@ static void links_in_the_path_are_checked(void **state)
     assert_int_equal(symlink("real", in_dir("relative")), 0);
     assert_int_equal(symlink(in_dir("relative/folder"), in_dir("absolute")), 0);
     assert_int_equal(symlink("round", in_dir("round")), 0);
-    opens(in_dir("relative/folder"));
-    opens(in_dir("absolute"));
+    expect_opens(in_dir("relative/folder"));
+    expect_opens(in_dir("absolute"));
     is_refused(in_dir("round/x"), strerror(ELOOP));
     close(limber_folder_open(in_dir("open"), true, why, sizeof why));
     assert_int_equal(symlink(in_dir("open/on"), in_dir("first")), 0);
     assert_int_equal(symlink(in_dir("real"), in_dir("open/on")), 0);
-    opens(in_dir("first/folder"));
+    expect_opens(in_dir("first/folder"));
     assert_int_equal(chmod(in_dir("open"), 0777), 0); /* holds the second link */
     is_refused(in_dir("first/folder"), "others may write");
     if (geteuid() == 0) {

@@ -29,7 +29,7 @@ struct trial {
     size_t bytes; /* of each matrix */
 };
 
-static int64_t span(struct strides s, int64_t rows, int64_t cols)
+static int64_t count_spanned(struct strides s, int64_t rows, int64_t cols)
 {
     return (rows - 1) * s.row + (cols - 1) * s.col + 1;
 }
@@ -56,10 +56,12 @@ static struct trial draw(struct rng *r, int most)
                                   .size = rng_below(r, 2) ? 8 : 4 } };
     const struct fixed *f = &p.shape.fixed;
     const limber_format format = p.shape.size == 8 ? LIMBER_F64 : LIMBER_F32;
-    int64_t most_elements = span(f->a, m, k);
+    int64_t most_elements = count_spanned(f->a, m, k);
 
-    most_elements = span(f->b, k, n) > most_elements ? span(f->b, k, n) : most_elements;
-    most_elements = span(f->c, m, n) > most_elements ? span(f->c, m, n) : most_elements;
+    most_elements =
+        count_spanned(f->b, k, n) > most_elements ? count_spanned(f->b, k, n) : most_elements;
+    most_elements =
+        count_spanned(f->c, m, n) > most_elements ? count_spanned(f->c, m, n) : most_elements;
     p.bytes = (size_t)(most_elements * p.shape.size);
     p.a = malloc(p.bytes);
     p.b = malloc(p.bytes);
@@ -323,7 +325,7 @@ static limber_context *idle_context(void)
     return ctx;
 }
 
-static struct product_shape square(int64_t n, int64_t ld)
+static struct product_shape square_shape(int64_t n, int64_t ld)
 {
     return (struct product_shape){ { n, n, n, { ld, 1 }, { ld, 1 }, { ld, 1 }, 0 }, 8 };
 }
@@ -338,12 +340,12 @@ static void the_table_is_bounded(void **state)
     (void)state;
     made = 0;
     for (int i = 0; i < 2 * SHAPES; i++) {
-        const struct product_shape s = square(1 + i % SHAPES % 40, 40 + i % SHAPES / 40);
+        const struct product_shape s = square_shape(1 + i % SHAPES % 40, 40 + i % SHAPES / 40);
 
         limber_shape_make(ctx, &s);
     }
     for (int i = 0; i < SHAPES; i++) {
-        const struct product_shape s = square(1 + i % 40, 40 + i / 40);
+        const struct product_shape s = square_shape(1 + i % 40, 40 + i / 40);
 
         found += limber_shape_code(ctx, &s, 0) == write_nothing;
     }
@@ -357,7 +359,7 @@ static void the_table_is_bounded(void **state)
 static void failed_functions_are_requested_once(void **state)
 {
     limber_context *ctx = idle_context();
-    const struct product_shape s = square(3, 3);
+    const struct product_shape s = square_shape(3, 3);
     const double a[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     double c[9] = { 0 };
     limber_report report = LIMBER_REPORT_INIT;

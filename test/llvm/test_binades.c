@@ -39,7 +39,7 @@ static int highest_exponent(limber_format f)
     return is_integer(f) ? limber_format_emax(f) - 1 : limber_format_emax(f);
 }
 
-static int within(limber_format f, int e)
+static int clamp_exponent(limber_format f, int e)
 {
     return e < lowest_exponent(f)  ? lowest_exponent(f) :
            e > highest_exponent(f) ? highest_exponent(f) :
@@ -173,7 +173,7 @@ static void choose_rows(struct sweep *s, struct rng *r)
         for (int i = 0; edge && i < LOOKS; i++)
             s->row[s->m++] = e;
         if (!edge && ((e - low) % step == 0 || (step > 1 && abs(e - (low + high) / 2) < 4)))
-            s->row[s->m++] = within(s->fa, e + rng_below(r, step));
+            s->row[s->m++] = clamp_exponent(s->fa, e + rng_below(r, step));
     }
     for (int i = 0; s->most && s->m > s->most && i < s->most; i++)
         s->row[i] = s->row[(int64_t)i * (s->m - 1) / (s->most - 1)];
@@ -187,7 +187,7 @@ static void choose_columns(struct sweep *s, struct rng *r)
                          highest_exponent(s->fb), -half + rng_below(r, 9) };
 
     for (int j = 0; j < COLUMNS; j++)
-        s->column[j] = within(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
+        s->column[j] = clamp_exponent(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
 }
 
 /* Makes terms of one size; single terms; terms that cancel to a small rest or to zero; or zeros
@@ -234,7 +234,7 @@ static void make(struct sweep *s, struct rng *r)
     }
     for (int i = 0; i < s->m; i++)
         for (int j = 0; j < COLUMNS; j++)
-            put(r, s->fc, within(s->fc, s->row[i] + s->column[j] - 60 + rng_below(r, 80)),
+            put(r, s->fc, clamp_exponent(s->fc, s->row[i] + s->column[j] - 60 + rng_below(r, 80)),
                 (enum look)rng_below(r, LOOKS), s->c0 + (size_t)(i * COLUMNS + j) * sc);
 }
 
@@ -244,8 +244,8 @@ static void make_scalars(struct sweep *s, struct rng *r)
     int far =
         s->scalars == FAR ? (rng_below(r, 2) ? lowest_exponent(f) : highest_exponent(f)) / 2 : 0;
 
-    put(r, f, within(f, is_integer(f) ? 2 : far), FULL, s->alpha);
-    put(r, f, within(f, is_integer(f) ? 2 : 0), FULL, s->beta);
+    put(r, f, clamp_exponent(f, is_integer(f) ? 2 : far), FULL, s->alpha);
+    put(r, f, clamp_exponent(f, is_integer(f) ? 2 : 0), FULL, s->beta);
 }
 
 static const void *alpha_of(const struct sweep *s)

@@ -477,7 +477,7 @@ static int count_file(const char *path, const struct stat *st, int flag, struct 
     return 0;
 }
 
-static void dumped(void **state)
+static void functions_are_dumped(void **state)
 {
     limber_context *ctx;
     limber_kernel f;
@@ -583,7 +583,7 @@ int main(void)
         cmocka_unit_test(chains_on_every_target),
         cmocka_unit_test(threads_get_one_function),
         cmocka_unit_test(functions_are_cached_on_disk),
-        cmocka_unit_test(dumped),
+        cmocka_unit_test(functions_are_dumped),
         cmocka_unit_test(functions_in_use_are_not_dropped),
         cmocka_unit_test(errors_name_the_argument),
     };

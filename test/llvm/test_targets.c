@@ -293,7 +293,7 @@ struct assembly {
     size_t size;
 };
 
-static void keep(void *user, const char *name, const char *data, size_t size)
+static void save_assembly(void *user, const char *name, const char *data, size_t size)
 {
     struct assembly *a = user;
 
@@ -310,7 +310,7 @@ static void keep(void *user, const char *name, const char *data, size_t size)
 static bool assemble(const struct target *t, const char *scheme, const char *format,
                      struct assembly *a, struct blob *blob, struct diag *d)
 {
-    const struct dump dump = { keep, a };
+    const struct dump dump = { save_assembly, a };
     struct work w = { .f = named(format), .result = named(format) };
     struct mask seen = { .scanned = true,
                          .negative = true,
@@ -330,7 +330,8 @@ static bool assemble(const struct target *t, const char *scheme, const char *for
     return ok;
 }
 
-static void must(const struct target *t, const struct assembly *a, const char *word, bool there)
+static void expect_word(const struct target *t, const struct assembly *a, const char *word,
+                        bool there)
 {
     if ((strstr(a->text, word) != NULL) != there)
         fail_msg("%s: the assembly %s \"%s\"", t->isa, there ? "lacks" : "has", word);
@@ -362,9 +363,10 @@ static void binary16_instructions_are_used(void **state_)
         w.model = &u;
         state(&p, &w, NULL);
         assert_true(limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d));
-        assert_true(limber_backend_llvm.compile(&p, &t, &(struct dump){ keep, &a }, &blob, &d));
-        must(&t, &a, "vmulph", true);
-        must(&t, &a, "vaddph", true);
+        assert_true(
+            limber_backend_llvm.compile(&p, &t, &(struct dump){ save_assembly, &a }, &blob, &d));
+        expect_word(&t, &a, "vmulph", true);
+        expect_word(&t, &a, "vaddph", true);
         free(a.text);
         free(blob.data);
         limber_plan_clear(&p);
@@ -546,8 +548,8 @@ static void assembly_has_its_instructions(void **state_)
                 }
                 fail_msg("%s: %s", t.isa, d.text);
             }
-            must(&t, &a, exact ? targets[i].i8 : targets[i].f64, true);
-            must(&t, &a, targets[i].never, false);
+            expect_word(&t, &a, exact ? targets[i].i8 : targets[i].f64, true);
+            expect_word(&t, &a, targets[i].never, false);
             if (is_foreign(&t)) {
                 assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
                 assert_int_equal(d.status, LIMBER_STATUS_DEVICE);

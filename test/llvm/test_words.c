@@ -61,7 +61,7 @@ static void state_plan(struct plan *p)
 }
 
 /* A number whose remainder by each of the first four moduli p is (p - 1) / 2. */
-static int64_t half(void)
+static int64_t make_half_remainders(void)
 {
     int64_t x = 1;
 
@@ -74,7 +74,7 @@ enum ends { EQUAL, OPPOSITE, MIXED, AROUND };
 
 static int64_t value(struct rng *r, enum ends ends, int side)
 {
-    int64_t x = half();
+    int64_t x = make_half_remainders();
 
     switch (ends) {
     case EQUAL: return x;

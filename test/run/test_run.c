@@ -74,7 +74,7 @@ static const char *text_after(const struct trial *t, const char *key)
 }
 
 /* Reads `count` numbers of format f after the key; NULL if the key is missing. */
-static char *numbers(const struct trial *t, const char *key, limber_format f, int64_t count)
+static char *read_numbers(const struct trial *t, const char *key, limber_format f, int64_t count)
 {
     const char *at = text_after(t, key);
     char *to = malloc((size_t)count * f.size + 16), *end;
@@ -269,12 +269,12 @@ static void check(void *user, const char *path)
     read_shape(&t, &p, &na, &nb);
     limber_plan_clear(&p);
     scalar = t.want.f.kind == LIMBER_KIND_INT ? named("i64") : t.want.f;
-    t.a.data = numbers(&t, "a", t.a.f, na);
-    t.b.data = numbers(&t, "b", t.b.f, nb);
-    t.c0.data = numbers(&t, "c0", t.c0.f, elements(&t));
-    t.want.data = numbers(&t, "expect", t.want.f, elements(&t));
-    t.alpha = numbers(&t, "alpha", scalar, 1);
-    t.beta = numbers(&t, "beta", scalar, 1);
+    t.a.data = read_numbers(&t, "a", t.a.f, na);
+    t.b.data = read_numbers(&t, "b", t.b.f, nb);
+    t.c0.data = read_numbers(&t, "c0", t.c0.f, elements(&t));
+    t.want.data = read_numbers(&t, "expect", t.want.f, elements(&t));
+    t.alpha = read_numbers(&t, "alpha", scalar, 1);
+    t.beta = read_numbers(&t, "beta", scalar, 1);
     if (!t.a.data || !t.b.data || !t.want.data)
         fail_msg("%s lacks '; a: ', '; b: ' or '; expect: '", path);
     for (size_t i = 0; i < count; i++)

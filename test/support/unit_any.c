@@ -29,7 +29,7 @@ static const char *any_format(struct rng *r, char *text, bool wide)
     return text;
 }
 
-static const char *more(struct rng *r)
+static const char *random_flags(struct rng *r)
 {
     static const char *const all[] = { "", "", "", "", ":sat", ":inf", ":ftz", ":sat:ftz" };
 
@@ -60,7 +60,7 @@ static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
     char acc[32];
 
     snprintf(t, size, "in=%s acc=%s:%s%s block=%d frac=%d", in, any_format(r, acc, true),
-             any_mode(r, true), more(r), block, frac);
+             any_mode(r, true), random_flags(r), block, frac);
     if (rng_below(r, 3) == 0) {
         add_words(t, size, " late=%d halves=%s", frac + rng_below(r, 41 - frac),
                   rng_below(r, 2) ? "yes" : "no");
@@ -88,8 +88,8 @@ static void describe_sums(struct rng *r, char *t, size_t size)
     char acc[32];
 
     snprintf(t, size, "in=%s acc=%s:%s%s block=%d sub=%d frac=%d zeros=%s", small[rng_below(r, 5)],
-             any_format(r, acc, true), any_mode(r, true), more(r), block, sub, 1 + rng_below(r, 40),
-             rng_below(r, 4) ? "drop" : "keep");
+             any_format(r, acc, true), any_mode(r, true), random_flags(r), block, sub,
+             1 + rng_below(r, 40), rng_below(r, 4) ? "drop" : "keep");
     if (rng_below(r, 3))
         add_words(t, size, " scale=%s:%d", rng_below(r, 2) ? "e8m0" : "ue4m3",
                   sub * (1 + rng_below(r, 3)));
@@ -118,9 +118,9 @@ static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
     char mul[32], acc[32], other[32];
     const char *p = any_format(r, mul, wide), *s = rng_below(r, 3) ? p : any_format(r, acc, true);
 
-    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), more(r));
+    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), random_flags(r));
     if (rng_below(r, 4))
-        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), more(r));
+        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), random_flags(r));
     if (tree)
         add_words(t, size, " block=%d tree=yes", 2 << rng_below(r, 4));
     else if (rng_below(r, 2))

@@ -387,7 +387,7 @@ static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int
     mpfr_clear(other);
 }
 
-static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
+static double add_fused(const struct oracle *o, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = o->u;
     mpfr_t term[129], sum;
@@ -439,7 +439,7 @@ static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
     return v;
 }
 
-static double chain(const struct oracle *o, double acc, int64_t from, int64_t to)
+static double add_chain(const struct oracle *o, double acc, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;
 
@@ -449,15 +449,15 @@ static double chain(const struct oracle *o, double acc, int64_t from, int64_t to
         if (u->tree)
             acc = count_add(o, acc, tree(o, p, u->block, end), 0);
         else if (u->block > 1)
-            acc = fused(o, acc, p, end - p);
+            acc = add_fused(o, acc, p, end - p);
         else
             acc = count_add(o, acc, multiply(o, p, number(o, 0, p)), number(o, 0, p));
     }
     return acc;
 }
 
-static double outer(const struct oracle *o, const limber_step *s, double sum, double x,
-                    uint32_t stream, int64_t index)
+static double add_outer(const struct oracle *o, const limber_step *s, double sum, double x,
+                        uint32_t stream, int64_t index)
 {
     struct lost lost;
     double v = add(o, s, sum, x, number(o, stream, index), &lost);
@@ -471,7 +471,8 @@ static double outer(const struct oracle *o, const limber_step *s, double sum, do
 }
 
 /* Adds products at positions [from, to), every step-th, one by one. */
-static double stride(const struct oracle *o, double sum, int64_t from, int64_t to, int64_t step)
+static double sum_strided(const struct oracle *o, double sum, int64_t from, int64_t to,
+                          int64_t step)
 {
     for (int64_t p = from; p < to; p += step)
         sum = count_add(o, sum, multiply(o, p, number(o, 0, p)), number(o, 0, p));
@@ -479,33 +480,33 @@ static double stride(const struct oracle *o, double sum, int64_t from, int64_t t
 }
 
 /* Sums `width` lanes, every step-th from the first on, as node `node` of the tree. */
-static double lanes(const struct oracle *o, int64_t from, int64_t to, int first, int step,
-                    int width, int node, int64_t index)
+static double sum_lanes(const struct oracle *o, int64_t from, int64_t to, int first, int step,
+                        int width, int node, int64_t index)
 {
     const int64_t left = o->u->unroll ? (to - from) % o->u->unroll : 0;
     const bool halves = o->u->join_halves;
     double x, y;
 
     if (width == 1) {
-        x = stride(o, 0, from + first, to - left, o->u->lanes);
-        return first == 0 && !o->u->rest_after ? stride(o, x, to - left, to, 1) : x;
+        x = sum_strided(o, 0, from + first, to - left, o->u->lanes);
+        return first == 0 && !o->u->rest_after ? sum_strided(o, x, to - left, to, 1) : x;
     }
-    x = lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
-    y = lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1, width / 2,
-              2 * node + 1, index);
+    x = sum_lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
+    y = sum_lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1,
+                  width / 2, 2 * node + 1, index);
     /* heap numbering: a node's index within its level is that of its first lane */
-    return outer(o, &o->u->acc, x, y, 4,
-                 index * 16 + (halves ? o->u->lanes / width + first : node));
+    return add_outer(o, &o->u->acc, x, y, 4,
+                     index * 16 + (halves ? o->u->lanes / width + first : node));
 }
 
-static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
+static double add_part(const struct oracle *o, double sum, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;
     int64_t index = from / (u->group ? u->group : 1), end;
     double x;
 
     if (!u->group)
-        return chain(o, sum, from, to);
+        return add_chain(o, sum, from, to);
     for (int64_t p = from; p < to; p = end, index++) {
         const int64_t left = to - p, half = left / 2;
 
@@ -514,13 +515,13 @@ static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
             for (end = p + half + (u->halve == 1 ? left % 2 : 0); (end - p) % u->halve; end++)
                 ;
         if (u->lanes) {
-            x = lanes(o, p, end, 0, 1, u->lanes, 1, index);
+            x = sum_lanes(o, p, end, 0, 1, u->lanes, 1, index);
             if (u->rest_after)
-                x = stride(o, x, end - (end - p) % u->unroll, end, 1);
+                x = sum_strided(o, x, end - (end - p) % u->unroll, end, 1);
         } else {
-            x = chain(o, 0, p, end);
+            x = add_chain(o, 0, p, end);
         }
-        sum = outer(o, &u->outer, sum, x, 1, index);
+        sum = add_outer(o, &u->outer, sum, x, 1, index);
     }
     return sum;
 }
@@ -538,10 +539,10 @@ double oracle_dot(const limber_unit *u, const struct oracle_value *a, const stru
 
     length = (length + whole - 1) / whole * whole;
     if (u->split == 1)
-        sum = part(&o, sum, 0, k);
+        sum = add_part(&o, sum, 0, k);
     for (int64_t p = 0; u->split > 1 && p < k; p += length)
-        sum = outer(&o, &u->total, sum, part(&o, 0, p, p + length < k ? p + length : k), 2,
-                    p / length);
+        sum = add_outer(&o, &u->total, sum, add_part(&o, 0, p, p + length < k ? p + length : k), 2,
+                        p / length);
     for (int64_t p = 0; p < k; p++)
         counts->nonzero +=
             a[p].value != 0 && b[p].value != 0 && isfinite(a[p].value) && isfinite(b[p].value);

@@ -48,7 +48,7 @@ static int rank, failures;
 
 typedef int64_t (*element)(int i, int j);
 
-static uint64_t mix(uint64_t x)
+static uint64_t hash(uint64_t x)
 {
     x = (x ^ x >> 31) * UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -58,7 +58,7 @@ static uint64_t mix(uint64_t x)
 /* A pseudo-random integer of either sign; bits: its width, up to 63. */
 static int64_t integer(int i, int j, int salt, int bits)
 {
-    return (int64_t)mix(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
+    return (int64_t)hash(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
 }
 
 static int64_t small_a(int i, int j)
@@ -84,7 +84,7 @@ static int64_t large_b(int i, int j)
 
     return i % 2 ? x + integer(i, j, 6, 5) : -x;
 }
-static int64_t nothing(int i, int j)
+static int64_t zero_element(int i, int j)
 {
     return 0 * i * j;
 }
@@ -92,7 +92,7 @@ static int64_t general(int i, int j)
 {
     return integer(i, j, 7, 30);
 }
-static int64_t right(int i, int j)
+static int64_t right_side(int i, int j)
 {
     return integer(i, j, 8, 30);
 }
@@ -137,7 +137,7 @@ static struct matrix make(int m, int n, element of)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static void say(const char *what, double worst, double allowed)
+static void report_error(const char *what, double worst, double allowed)
 {
     double all;
 
@@ -181,7 +181,7 @@ static void multiply(const char *what, element a, element b, element c0, double 
 
     pdgemm_("N", "N", &n, &n, &k, &alpha, x.data, &one, &one, x.desc, y.data, &one, &one, y.desc,
             &beta, z.data, &one, &one, z.desc, 1, 1);
-    say(what, error_of(&z, a, b, c0), allowed);
+    report_error(what, error_of(&z, a, b, c0), allowed);
     free(x.data);
     free(y.data);
     free(z.data);
@@ -198,7 +198,7 @@ static double residual(element a, const double *x)
         double off = 0, norm_a = 0, norm_x = 0;
 
         for (int i = 0; i < size; i++) {
-            long double sum = -(long double)right(i, r);
+            long double sum = -(long double)right_side(i, r);
             double row = 0;
 
             for (int j = 0; j < size; j++) {
@@ -217,7 +217,7 @@ static double residual(element a, const double *x)
 static void solve(const char *what, element of, int symmetric)
 {
     const int n = size, nrhs = RIGHT;
-    struct matrix a = make(n, n, of), b = make(n, RIGHT, right);
+    struct matrix a = make(n, n, of), b = make(n, RIGHT, right_side);
     int *pivots = calloc((size_t)a.rows + BLOCK, sizeof *pivots), info;
     double *x = calloc((size_t)RIGHT * (size_t)n, sizeof *x);
 
@@ -231,7 +231,7 @@ static void solve(const char *what, element of, int symmetric)
         for (int i = 0; i < b.rows; i++)
             x[col_of(j) * n + row_of(i)] = b.data[i + j * b.desc[8]];
     MPI_Allreduce(MPI_IN_PLACE, x, RIGHT * n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    say(what, info ? INFINITY : residual(of, x), 3);
+    report_error(what, info ? INFINITY : residual(of, x), 3);
     free(x);
     free(pivots);
     free(a.data);
@@ -251,7 +251,7 @@ int main(int argc, char **argv)
     Cblacs_gridinit(&grid.context, "Row", atoi(argv[1]), atoi(argv[2]));
     Cblacs_gridinfo(grid.context, &grid.rows, &grid.cols, &grid.row, &grid.col);
     multiply("pdgemm, small integers", small_a, small_b, small_c, 0);
-    multiply("pdgemm, large integers", large_a, large_b, nothing, atof(argv[4]));
+    multiply("pdgemm, large integers", large_a, large_b, zero_element, atof(argv[4]));
     solve("pdgesv", general, 0);
     solve("pdposv", definite, 1);
     if (rank == 0)

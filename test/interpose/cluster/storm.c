@@ -44,7 +44,7 @@ enum { SIZE = 64, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE = 60 };
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
-static int value(int i, int j)
+static int element_at(int i, int j)
 {
     return (i * 31 + j * 17) % 19 - 9;
 }
@@ -68,7 +68,7 @@ static int multiply(limber_context *ctx, int kernel, int *from)
     limber_format_named(formats[kernel / 16 % 2], &fc);
     for (int i = 0; i < SIZE; i++)
         for (int j = 0; j < SIZE; j++) {
-            double x = value(i, j), y = value(j, i + 5);
+            double x = element_at(i, j), y = element_at(j, i + 5);
 
             limber_convert(a + (i * SIZE + j) * fa.size, fa, &x, f64, 1, LIMBER_ROUND_NEAREST);
             limber_convert(b + (i * SIZE + j) * fb.size, fb, &y, f64, 1, LIMBER_ROUND_NEAREST);
@@ -87,7 +87,7 @@ static int multiply(limber_context *ctx, int kernel, int *from)
             int sum = 0;
 
             for (int k = 0; k < SIZE; k++)
-                sum += value(i, k) * value(j, k + 5);
+                sum += element_at(i, k) * element_at(j, k + 5);
             if (c[i][j] != sum)
                 return 1;
         }
@@ -242,7 +242,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void spread(const char *what, const struct story *s, int n, size_t at)
+static void print_spread(const char *what, const struct story *s, int n, size_t at)
 {
     double x[MOST_RANKS];
 
@@ -271,10 +271,10 @@ static int run(int ranks, int kernels)
             from[k] += story[i].from[k];
         wrong += story[i].wrong;
     }
-    spread("context", story, n, offsetof(struct story, context));
-    spread("first product", story, n, offsetof(struct story, first));
-    spread("all products", story, n, offsetof(struct story, all));
-    spread("CPU of a rank", story, n, offsetof(struct story, cpu));
+    print_spread("context", story, n, offsetof(struct story, context));
+    print_spread("first product", story, n, offsetof(struct story, first));
+    print_spread("all products", story, n, offsetof(struct story, all));
+    print_spread("CPU of a rank", story, n, offsetof(struct story, cpu));
     printf("%d compiled, %d from disk, %d wrong\n", from[0], from[1], wrong);
     return wrong != 0;
 }

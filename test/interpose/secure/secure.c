@@ -22,7 +22,7 @@ static const char secret[] = "what-others-must-not-read";
 static char dir[] = "/tmp/limber-secure-XXXXXX";
 static const char *trap;
 
-static bool says(const limber_variable *v, const char *danger)
+static bool is_danger(const limber_variable *v, const char *danger)
 {
     return strcmp(v->danger, danger) == 0;
 }
@@ -34,11 +34,11 @@ static char *bait(const limber_variable *v)
 {
     char *s = NULL;
 
-    if (says(v, "loads"))
+    if (is_danger(v, "loads"))
         (void)!asprintf(&s, "%s=%s", v->name, trap);
-    else if (says(v, "reads"))
+    else if (is_danger(v, "reads"))
         (void)!asprintf(&s, "%s=%s/secret", v->name, dir);
-    else if (says(v, "writes") || says(v, "runs"))
+    else if (is_danger(v, "writes") || is_danger(v, "runs"))
         (void)!asprintf(&s, "%s=%s/trap/%s%s", v->name, dir, v->name,
                         strcmp(v->name, "LIMBER_CAPTURE") ? "" : ",1M");
     else
@@ -153,7 +153,7 @@ static int springs_with_ones_own_rights(const char *program)
         char compiled[] = "LIMBER_KERNELS=specialised";
         char *environment[] = { at, contract, compiled, it, NULL, NULL };
 
-        if (says(v, "runs")) { /* the cache and its key are only used together */
+        if (is_danger(v, "runs")) { /* the cache and its key are only used together */
             bool key = strstr(v->name, "KEY") || strstr(v->name, "STATE");
 
             if (asprintf(&other, key ? "LIMBER_CACHE_DIR=%s/other" : "LIMBER_CACHE_KEY=%s/key",
