@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products graded from outside, as the tests for grading GEMM do: errors against |A||B| that grow
- * at most linearly, zeros that must stay zeros, scales that undo fixed-point arithmetic; and
- * results that permutations, powers of two, threads and workspaces may not change.
+ * The tests for grading GEMM: errors relative to |A||B| grow at most linearly in k, zeros stay
+ * zeros, and scales that fixed-point arithmetic would lose are kept.  Permutations, powers of two,
+ * threads and workspaces do not change results.
  *
  *   source  Demmel, Li, Langou, Pereira, Gates, Rubio-Gonzalez, tests for grading GEMM (2024) */
 #define _GNU_SOURCE

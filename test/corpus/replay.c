@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Replays the problems of a file on every machine and compares what comes with what came before.
+ * Replays the problems of a file on every machine and compares the results with recorded ones.
  *
  *   replay FOLDER                    compares with FOLDER/expected.txt
  *   replay --write FOLDER            writes that file; see keep_old for what cannot be made here

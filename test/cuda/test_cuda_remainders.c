@@ -82,7 +82,7 @@ static int round_at_ends(void *format)
     return is_right(format, format, x[0], x[1], 2);
 }
 
-/* Subnormal numbers in A beside normal ones, and in lines of their own, by large ones. */
+/* Multiplies subnormal numbers in A, beside normal ones and in lines of their own, by large ones. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
@@ -102,17 +102,17 @@ static int multiply_subnormals(void *format)
     return is_right(format, format, a, b, 3);
 }
 
-/* ---- whatever follows ----------------------------------------------------------------------- */
+/* ---- tails of a sum ------------------------------------------------------------------------- */
 
-/* How far a line's numbers reach below its first bit, in A, and in B. */
+/* Bits between a line's first bit and its last: depth in A, more in B. */
 struct tails {
     const char *format, *result;
     int depth, more;
 };
 
-/* A number, a half of its last bit as a result has it, a tail, one at its end, and the number once
- * more to be taken off, or one at its last bit where a format has fewer; B picks some of them, and
- * their signs. */
+/* Sums terms near a tie.  A row of A holds a number, half a unit of its last place in the result, a
+ * tail, a term at the tail's last bit, and minus the number (2^(1-half) in narrow formats).  B
+ * selects terms and signs. */
 static int round_tails(void *arg)
 {
     const struct tails *t = arg;
@@ -147,7 +147,7 @@ static int round_tails(void *arg)
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* Of the way by integers, on 7.5, and of that by doubles, on 8.0. */
+/* Faults in reconstruction by integers, on 7.5, and by doubles, on 8.0. */
 static void results_are_rounded_at_ends(void **state)
 {
     static const struct gpu_fault faults[] = {

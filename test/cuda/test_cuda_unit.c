@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Simulated units on the CUDA backend against the interpreter, bit for bit, with all counters: on a
  * GPU when LIMBER_TEST_GPU is set, else on the harness (SIMT_CC names the compute capability).
- * LIMBER_TEST_UNITS: so many random units. */
+ * LIMBER_TEST_UNITS: the number of random units. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"

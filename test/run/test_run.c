@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plans with their data and the bits that they owe, run on every backend at hand: the interpreter,
- * LLVM, its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file
+ * Plans with their data and expected bits, run on every available backend: the interpreter, LLVM,
+ * its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file
  * *.lir holds a plan, stated (passes finish it for each backend's machine) or finished (only the
  * tile is chosen), and
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The order of accesses to device memory within a launch.  A plain read of what another thread
- * wrote in the same launch must know of that write: by meetings and barriers, as for shared memory,
- * where both are of one cluster; else by counters.  An atomic operation that releases and acquires
- * tells the next ones at the same address of all that its thread knows, which includes what others
- * of its block wrote before they met it.  What is passed on twice, from counter to counter, is not
- * followed. */
+ * Checks the order of accesses to device memory within a launch.  A plain read must happen after
+ * another thread's write in the same launch: ordered by barriers within a cluster, as for shared
+ * memory, else by counters.  An atomic operation that releases and acquires passes all writes that
+ * happened before it in its thread, which include those of its block before their last barrier, to
+ * later operations at the same address.  Order that is passed on twice, from counter to counter, is
+ * not tracked. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdlib.h>

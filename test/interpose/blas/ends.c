@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls dgemm_, and ends in the way that the first argument says.  The status is 7.  `slow` ends
- * after its report was written between two calls.  With two further arguments, the names of pipes,
- * it says in the first that it has begun, and goes on once somebody has written to the second. */
+ * Calls dgemm_ and ends in the way that the first argument names, with status 7.  `slow` ends after
+ * its report was written between two calls.  Two further arguments name pipes: it writes to the
+ * first when it has begun, and continues after a read from the second. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT, and vfork under any standard */
 #include <dlfcn.h>
 #include <glob.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program on ScaLAPACK that knows nothing of Limber: `pblas ROWS COLS N ERROR` multiplies and
- * solves N x N matrices on a grid of ROWS by COLS processes.
+ * An unmodified ScaLAPACK program: `pblas ROWS COLS N ERROR` multiplies and solves N x N matrices
+ * on a grid of ROWS by COLS processes.
  *
- * Elements are integers, functions of their indices, so every process knows all matrices and its
- * part of the result is compared with sums in 128-bit integers.  A product of small integers has to
- * be exact. Of large ones, whose sums cancel but are doubles whatever panels of k PBLAS adds to C,
- * an element may be off by ERROR |A||B|.  Solutions are judged as ScaLAPACK's own tests do: |A x -
- * b| / (eps n |A| |x|) < 3, in infinity norms.
- */
+ * Elements are integers, functions of their indices, so every process knows all matrices and
+ * compares its part of the result with sums in 128-bit integers.  A product of small integers must
+ * be exact.  Sums of large ones cancel, and are doubles for every panel of k that PBLAS adds to C:
+ * an element's error may be ERROR |A||B|.  Solutions are tested as by ScaLAPACK's own testers:
+ * |A x - b| / (eps n |A| |x|) < 3, in infinity norms. */
 #include <float.h>
 #include <math.h>
 #include <mpi.h>

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Processes that begin at once with one cache (LIMBER_CACHE_DIR).
- *   storm run RANKS KERNELS    releases so many, each of which computes products that need a kernel
- * each, and tells when they had them and from where storm kill SECONDS         does so with a few,
- * again and again, kills some of them at a random moment, and looks whether the others end and what
- * they leave can be used storm check KERNELS        looks at that once, and empties the cache storm
- * rank KERNELS         is one of them Results are compared with sums of integers. */
+ * Starts many processes at once on one cache (LIMBER_CACHE_DIR).
+ *
+ *   storm run RANKS KERNELS    starts RANKS ranks, whose products need KERNELS kernels, and prints
+ *                              when they had them and from where
+ *   storm kill SECONDS         repeatedly starts a few, kills some of them at random moments, and
+ *                              checks that the others end and that the cache can still be used
+ *   storm check KERNELS        checks the cache once, and empties it
+ *   storm rank KERNELS         runs one rank
+ *
+ * Results are compared with sums of integers. */
 #define _GNU_SOURCE     /* for pipe2 */
 #include <limber/limber.h>
 

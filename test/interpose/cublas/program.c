@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that multiplies by cuBLAS, as such programs do: every function that liblimber_cublas
- * serves, in every form.  Where LIMBER_CUDA names a driver matrices lie in a device's memory, with
- * streams, scalars on the host or the device, captured streams and two devices; else all memory is
- * the host's.  Data are small integers, exact in every type.
- *   served   all is right, and nothing reaches the mock but what Limber has to refuse
- *   passed   all is right and the mock's work
- *   three    as served, of the functions that ask for three products
- *   order    under `reproducible`, of sums that round: the bits of the stated order
- *   capture  as served, but the first call of the process comes while its stream is captured */
+ * Calls every function that liblimber_cublas serves, in every form, as a program on cuBLAS does.
+ * Where LIMBER_CUDA names a driver, matrices are in device memory, with streams, scalars on the host
+ * or the device, captured streams and two devices; otherwise all memory is the host's.  Data are
+ * small integers, exact in every type.
+ *   served   all results are right; only calls that Limber must refuse reach the mock
+ *   passed   all results are right, and the mock computed them
+ *   three    as served, for the functions that ask for three products
+ *   order    under `reproducible`, sums that round have the bits of the stated order
+ *   capture  as served, but the process makes its first call while its stream is captured */
 #include "call.h"
 
 #include "test/support/driver.h"
