@@ -59,7 +59,7 @@ static bool same_masks(const struct mask *x, const struct mask *y)
 
 /* Scans matrix `i` on the host and on the device.  Returns 1 where the masks agree, 2 where the
  * device cannot scan. */
-static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
+static int check_scan(limber_context *ctx, int i, bool with_tiles)
 {
     static const enum data data[] = { DATA_unit, DATA_tiny, DATA_special, DATA_ints, DATA_range };
     const struct shape *s = &shapes[i % (int)COUNT(shapes)];
@@ -92,7 +92,7 @@ static void scans_find_the_same_again_and_again(void **state)
 {
     (void)state;
     for (int i = 0; i < 3 * (int)COUNT(shapes); i++)
-        assert_int_equal(scan_is_right(cuda, i, true), 1);
+        assert_int_equal(check_scan(cuda, i, true), 1);
 }
 
 /* A scan fails for lack of memory before its launch; the next scan is still right. */
@@ -106,11 +106,11 @@ static void scans_that_fail_leave_nothing(void **state)
     (void)state;
     if (!driver.simt_launches) /* a real device has more memory than the limit */
         skip();
-    assert_int_equal(scan_is_right(cuda, 0, true), 1);
+    assert_int_equal(check_scan(cuda, 0, true), 1);
     assert_false(limber_device_scan(cuda, &m, &v, LIMBER_F64, s.lines, s.length, NULL, &d));
     assert_int_equal(d.status, LIMBER_STATUS_NO_MEMORY);
     limber_mask_clear(&m);
-    assert_int_equal(scan_is_right(cuda, 0, true), 1);
+    assert_int_equal(check_scan(cuda, 0, true), 1);
 }
 
 /* Scans repeatedly on a stream of its own, which has its own counters. */
@@ -121,7 +121,7 @@ static void *scan_often(void *wrong)
     if (driver.cuDevicePrimaryCtxRetain(&context, 0) || driver.cuCtxSetCurrent(context))
         *(int *)wrong = 1;
     for (int i = 0; i < 6; i++)
-        *(int *)wrong += scan_is_right(cuda, i, true) != 1;
+        *(int *)wrong += check_scan(cuda, i, true) != 1;
     return NULL;
 }
 
@@ -153,7 +153,7 @@ static int scans_are_right(void *unused)
     if (limber_create(&own, &config))
         return 2;
     for (int i = 0; right == 1 && i < (int)COUNT(shapes); i++)
-        right = scan_is_right(own, i, true);
+        right = check_scan(own, i, true);
     limber_destroy(own);
     return right == 2 ? strstr(driver.simt_error(), "limber_scan") == NULL ? 3 : 0 : right;
 }

@@ -567,7 +567,7 @@ static bool serves(const struct multiplied *x, limber_promise promise, char *c)
                .ctx = one, .p = &p, .d = &ignored, .again = limber_ways_run }) == RAN_done;
 }
 
-/* Scales the first and last element so that no common unit makes both bytes. */
+/* Sets the first and last element so that no unit makes both bytes; a single one becomes NaN. */
 static void make_incompatible_scales(const struct operand *x)
 {
     const int64_t last = x->rows * x->cols - 1;

@@ -19,7 +19,7 @@ enum { LINES = 16, LONGEST = 64, ROW = 17 * 8 };
 
 static unsigned char line[LINES][LONGEST * 8], to[LONGEST * ROW + 64];
 
-static void transpose_lines(kernel_transpose *code, int size, int lanes, int64_t stride,
+static void check_transpose(kernel_transpose *code, int size, int lanes, int64_t stride,
                             int64_t count)
 {
     const char *at[LINES];
@@ -51,8 +51,8 @@ static void all_shapes(kernel_transpose *code)
     for (int size = 4; size <= 8; size += 4)
         for (int lanes = 1; lanes <= LINES; lanes++)
             for (size_t i = 0; i < COUNT(counts); i++) {
-                transpose_lines(code, size, lanes, (int64_t)lanes * size, counts[i]);
-                transpose_lines(code, size, lanes, ROW, counts[i]);
+                check_transpose(code, size, lanes, (int64_t)lanes * size, counts[i]);
+                check_transpose(code, size, lanes, ROW, counts[i]);
             }
 }
 
