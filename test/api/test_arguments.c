@@ -557,7 +557,7 @@ static void a_verbose_call_can_be_repeated(void **state)
     limber_destroy(ctx);
 }
 
-static void plans_are_told(void **state)
+static void plans_are_printed_or_refused(void **state)
 {
     struct trial t;
     char *text;
@@ -603,7 +603,7 @@ int main(void)
         cmocka_unit_test(convolution_by_its_definition),
         cmocka_unit_test(exact_results_that_do_not_fit_leave_y),
         cmocka_unit_test(a_verbose_call_can_be_repeated),
-        cmocka_unit_test(plans_are_told),
+        cmocka_unit_test(plans_are_printed_or_refused),
     };
 
     clear_environment();

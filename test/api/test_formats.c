@@ -519,7 +519,7 @@ static void powers_at_the_ends(void **state)
     assert_true(c == 5);
 }
 
-static void what_has_no_meaning_is_refused(void **state)
+static void meaningless_formats_are_refused(void **state)
 {
     static const struct {
         limber_promise promise;
@@ -662,7 +662,7 @@ int main(void)
         cmocka_unit_test(convolutions),
         cmocka_unit_test(powers),
         cmocka_unit_test(powers_at_the_ends),
-        cmocka_unit_test(what_has_no_meaning_is_refused),
+        cmocka_unit_test(meaningless_formats_are_refused),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

@@ -104,7 +104,7 @@ static void texts_are_the_same(void **state)
     limber_text_clear(&there);
 }
 
-static void lines_that_tell_times_have_points(void **state)
+static void times_in_log_lines_have_decimal_points(void **state)
 {
     struct text lines = { 0 };
     limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config),
@@ -171,7 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_the_same),
-        cmocka_unit_test(lines_that_tell_times_have_points),
+        cmocka_unit_test(times_in_log_lines_have_decimal_points),
         cmocka_unit_test(tuning_records_are_read_in_any_locale),
     };
     int failed = 0;

@@ -37,7 +37,7 @@ struct today {
     int a, b;
 };
 
-static void fields_are_taken_as_far_as_they_are(void **state)
+static void structures_of_other_sizes_are_read(void **state)
 {
     struct {
         struct today it;
@@ -61,7 +61,7 @@ static void fields_are_taken_as_far_as_they_are(void **state)
     assert_non_null(strstr(d.text, "LIMBER_..._INIT"));
 }
 
-static void fields_are_given_as_far_as_they_are(void **state)
+static void smaller_structures_are_filled_partially(void **state)
 {
     struct today older = { offsetof(struct today, b), 0, 7 }, from = { sizeof from, 5, 6 };
 
@@ -266,8 +266,8 @@ static void prepared_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_are_taken_as_far_as_they_are),
-        cmocka_unit_test(fields_are_given_as_far_as_they_are),
+        cmocka_unit_test(structures_of_other_sizes_are_read),
+        cmocka_unit_test(smaller_structures_are_filled_partially),
         cmocka_unit_test(sizes_of_zero_are_refused),
         cmocka_unit_test(a_convolution_needs_its_sizes),
         cmocka_unit_test(combinations),

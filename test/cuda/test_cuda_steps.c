@@ -258,7 +258,7 @@ static const char many[] = "%1 = add %x %bias\n"
                            "%8 = min %7 %1\n"
                            "%9 = tanh %8";
 
-static void gemms_are_finished_there(void **state)
+static void gemms_run_steps_on_the_device(void **state)
 {
     static const char *const formats[][2] = {
         { "f32", "f32" }, { "f32", "bf16" }, { "f64", "f64" }, { "i8", "i8" }, { "f16", "f16" },
@@ -305,7 +305,7 @@ static void scalars_and_sums_are_as_on_the_host(void **state)
     compare(&t, &r, "an exact matrix alone");
 }
 
-static void batches_and_convolutions_are_finished_there(void **state)
+static void batches_and_convolutions_run_steps_on_the_device(void **state)
 {
     struct rng r = { 47 };
 
@@ -458,9 +458,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_have_the_same_bits),
         cmocka_unit_test(casts_and_tests_take_all_formats),
-        cmocka_unit_test(gemms_are_finished_there),
+        cmocka_unit_test(gemms_run_steps_on_the_device),
         cmocka_unit_test(scalars_and_sums_are_as_on_the_host),
-        cmocka_unit_test(batches_and_convolutions_are_finished_there),
+        cmocka_unit_test(batches_and_convolutions_run_steps_on_the_device),
         cmocka_unit_test(steps_are_recorded),
         cmocka_unit_test(memory_of_both_kinds_is_refused),
     };

@@ -124,7 +124,7 @@ static void *offer(void *arg)
 
 /* An offer does not wait for the thread that makes the entry; no thread waits for an offer, or
  * fails because it does. */
-static void nobody_waits_for_an_offer(void **state)
+static void no_thread_waits_for_an_offer(void **state)
 {
     const struct kernel_maker kernel_maker = { at_once, NULL };
 
@@ -915,7 +915,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_thread_compiles_a_kernel_for_all),
         cmocka_unit_test(a_failed_compilation_is_shared_and_not_cached),
-        cmocka_unit_test(nobody_waits_for_an_offer),
+        cmocka_unit_test(no_thread_waits_for_an_offer),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(kernels_come_from_memory_then_from_disk),
         cmocka_unit_test(plans_with_equal_code_share_it),
