@@ -20,7 +20,7 @@ from typing import NamedTuple, Optional
 HERE = os.path.dirname(os.path.abspath(__file__))
 CIRCUITS = ("dnn_n8", "hhl_n7", "ising_n10", "multiplier_n15", "qaoa_n6", "qft_n18", "qpe_n9",
             "sat_n11")
-SKIPPED = 77        # the exit status of a program that lacks something
+SKIPPED = 77        # exit status of a program whose data or packages are missing
 START = time.perf_counter()
 
 
@@ -91,7 +91,7 @@ APPS = [
 
 
 class Missing(Exception):
-    """Why an application is not run."""
+    """The reason why an application is not run."""
 
 
 class Failed(Exception):
@@ -101,10 +101,10 @@ class Failed(Exception):
 # ---- processes ----------------------------------------------------------------------------------
 
 def environment(threads):
-    """That of the programs: where the package is, if Python does not find it by itself, and how
-    many threads there are."""
+    """The environment of the programs: the package's path, if Python does not find it, and the
+    number of threads."""
     env = dict(os.environ)
-    folders = ("../bindings/python", "../../../limber/python")      # of sources, installed
+    folders = ("../bindings/python", "../../../limber/python")      # in the sources; installed
     for folder in () if about(env, "import limber") is not None else folders:
         folder = os.path.normpath(os.path.join(HERE, folder))
         if os.path.isfile(os.path.join(folder, "limber", "__init__.py")):
@@ -117,7 +117,7 @@ def environment(threads):
 
 
 def about(env, what):
-    """What a line of Python prints, or None where it fails."""
+    """The output of a line of Python, or None if it fails."""
     done = subprocess.run([sys.executable, "-c", what], env=env, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None
 
@@ -139,8 +139,8 @@ def run(app, arguments, env):
 
 
 def merged(app, rows):
-    """{by: (seconds, seconds in products or None, worst accuracy, what computed)}: of several rows
-    with the same `by`, as of several circuits, all times."""
+    """{by: (seconds, seconds in products or None, worst accuracy, scheme)}; times of rows with the
+    same `by`, such as several circuits, are added up."""
     found = {}
     for row in rows:
         inside, worst = row.get("seconds_in_products"), row[app.accuracy[0]]
@@ -156,7 +156,7 @@ def merged(app, rows):
 # ---- one application ----------------------------------------------------------------------------
 
 def arguments_of(app, chosen):
-    """Of each process.  Raises Missing."""
+    """The arguments of each process.  Raises Missing."""
     for need in app.needs.split():
         if need == "torch":
             if not chosen.torch:
@@ -175,14 +175,14 @@ def arguments_of(app, chosen):
 
 
 def measure(app, chosen, env, show):
-    """A dictionary: rows with medians, or why there are none."""
+    """A dictionary with rows of medians, or with the reason why there are none."""
     made = {"name": app.name, "what": app.what, "accuracy": app.accuracy[1]}
     try:
         commands = arguments_of(app, chosen)
-        # The first run of each compiles kernels, and does not count.
+        # The first run of each compiles kernels and is not counted.
         turns = range(1) if app.repeats or chosen.quick else range(chosen.runs + 1)
         runs = {}
-        for turn in turns:      # ways take turns, so that other work meets all of them
+        for turn in turns:      # ways alternate, so that other load affects all alike
             for i, arguments in enumerate(commands):
                 show(f"{app.name}: run {turn + 1} of {len(turns)}, {i + 1} of {len(commands)}")
                 arguments = list(arguments)
@@ -199,7 +199,7 @@ def measure(app, chosen, env, show):
                     None if rows[0][1] is None else statistics.median(row[1] for row in rows),
                     *rows[0][2:]) for by, rows in runs.items()}
     rows = [told(app, by, medians) for by in medians]
-    rows.sort(key=lambda row: row["by"] != row["beside"])       # what others stand beside is first
+    rows.sort(key=lambda row: row["by"] != row["beside"])       # reference rows come first
     return {**made, "rows": rows}
 
 
@@ -237,7 +237,8 @@ def table(made):
 
 
 def draw(folder, found):
-    """Speeds of products beside the BLAS, where both are known; else of whole programs."""
+    """Draws the speedup of products over the BLAS if both times are known, else that of whole
+    programs."""
     sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
     from limber.chart import chart
     shown = [made for made in found if "rows" in made and by_name(made["name"]).series]
@@ -260,7 +261,7 @@ def by_name(name):
 
 
 def progress(text):
-    """On a terminal."""
+    """Shows progress on a terminal."""
     if sys.stderr.isatty():
         print(f"\r{time.perf_counter() - START:5.0f} s  {text}\033[K" if text
               else "\r\033[K", end="", file=sys.stderr, flush=True)

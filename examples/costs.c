@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What contracts cost on this machine: the time of products of doubles under each, over the time of
- * native ones.  Sizes are arguments, such as `costs 16 256 1024`. */
+ * The cost of contracts on this machine: times of products of doubles under each contract, relative
+ * to native products.  Sizes are arguments, such as `costs 16 256 1024`. */
 #include <limber/limber.h>
 
 #include <math.h>
@@ -30,7 +30,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of a normal distribution. */
+/* A normally distributed number. */
 static double normal(void)
 {
     double u = (rand() + 1.0) / (RAND_MAX + 1.0), v = rand() / (double)RAND_MAX;
@@ -51,7 +51,8 @@ static limber_status multiply(limber_context *ctx, int kind, int64_t n, const do
                        NULL);
 }
 
-/* The least time of a call, of calls that take turns so that all meet the same noise. */
+/* Measures the minimum time of a call for each contract.  Contracts take turns, so that noise
+ * affects all alike. */
 static int measure(limber_context *ctx, int64_t n)
 {
     double *a = malloc((size_t)(n * n) * sizeof *a), *b = malloc((size_t)(n * n) * sizeof *b);

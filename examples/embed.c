@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limber inside another program: a cache directory and memory of the program's, lines to its log,
- * errors that are handed on, kernels made while calls go on, and threads that share one context and
- * one prepared matrix.
+ * Limber embedded in a program: with the program's cache directory, memory allocator and log, with
+ * errors passed on, kernels compiled in the background, and threads that share a context and a
+ * prepared matrix.
  *
  *     embed [DIRECTORY]      kernels are kept there; without it in memory only */
 #include <limber/limber.h>
@@ -18,7 +18,7 @@ struct log {
     int lines;
 };
 
-/* Runs in whichever thread makes the call. */
+/* Receives a log line in the thread that makes the call. */
 static void write_line(void *user, const char *line)
 {
     struct log *log = user;
@@ -29,7 +29,7 @@ static void write_line(void *user, const char *line)
     pthread_mutex_unlock(&log->lock);
 }
 
-/* A program with pools of its own would take memory from them. */
+/* Allocates memory; a program may use its own pools here. */
 struct account {
     atomic_size_t taken;
     atomic_int open;
@@ -53,7 +53,7 @@ static void host_free(void *user, void *memory)
     free(memory);
 }
 
-/* One matrix A meets the matrix B of each thread. */
+/* Work of a thread: multiplies the shared matrix A by a matrix B of its own. */
 struct shared {
     limber_context *ctx;
     limber_prepared *operand;
@@ -67,7 +67,8 @@ struct job {
     double b[K * N], c[M * N];
     limber_status status;
     limber_report report;
-    char error[256];        /* limber_error_text is of the thread that failed */
+    /* copied here, because limber_error_text belongs to the failing thread */
+    char error[256];
 };
 
 static void *work(void *of)
@@ -93,7 +94,8 @@ static void *work(void *of)
     return NULL;
 }
 
-/* Row i of A is 1e16, i, i, ..., -1e16 and B is t + 1 everywhere: (K-2) i (t+1) is left. */
+/* Row i of A is 1e16, i, i, ..., -1e16, and B is t + 1 everywhere, so elements of C are (K-2) i
+ * (t+1). */
 static void make(struct shared *s, struct job *job)
 {
     for (int i = 0; i < M; i++)
@@ -117,7 +119,7 @@ static int count_wrong(const struct job *j, int t)
     return wrong;
 }
 
-/* Prints how a call went, and counts what is wrong with it. */
+/* Prints the outcome of a call and counts wrong elements. */
 static int tell(const char *of, const struct job *j, int t)
 {
     const limber_report *r = &j->report;
@@ -143,13 +145,14 @@ static int run(struct job *job)
         pthread_join(thread[t], NULL);
     for (int t = 0; t < started; t++)
         wrong += tell("thread", &job[t], t);
-    /* The kernel may still be in the making.  A call that waits for it finds it stored. */
+    /* The kernel may still be compiling in the background.  A call that waits for it finds it
+     * ready. */
     job[0].on_miss = LIMBER_ON_MISS_WAIT;
     work(&job[0]);
     return wrong + tell("again", &job[0], 0) + THREADS - started;
 }
 
-/* What cannot be had is refused with a reason, and the result's matrix stays as it was. */
+/* Invalid requests are refused with a reason and leave the result untouched. */
 static int be_refused(limber_context *ctx, limber_format f64)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),

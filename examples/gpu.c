@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A correctly rounded product on a GPU: matrices in its memory, the caller's stream and workspace.
- * The CUDA driver is opened at run time, so that this builds without CUDA; where there is no GPU it
- * says so. */
+ * A correctly rounded product on a GPU, with matrices in its memory and the caller's stream and
+ * workspace.  The CUDA driver is opened at run time, so that this builds without CUDA; without a
+ * GPU a message is printed. */
 #include <limber/environment.h>
 #include <limber/limber.h>
 
@@ -36,7 +36,7 @@ static int open_driver(void)
                                         "cuMemFree_v2",
                                         "cuMemcpyHtoDAsync_v2",
                                         "cuMemcpyDtoHAsync_v2" };
-    /* the library opens the same one */
+    /* the library opens the same driver */
     const char *wish = limber_variable_value("LIMBER_CUDA");
     void *library = dlopen(wish ? wish : "libcuda.so.1", RTLD_NOW), **slot = (void **)&cuda;
     void *context;
@@ -50,7 +50,7 @@ static int open_driver(void)
 
 static double a[M * K], b[K * N], c[M * N];
 
-/* Sums of 1e16, small integers and -1e16: what is left is exact only where nothing is lost. */
+/* Rows sum 1e16, small integers and -1e16, which is exact only without any rounding. */
 static void make(void)
 {
     for (int i = 0; i < M; i++)
@@ -70,7 +70,7 @@ static int count_wrong(void)
     return wrong;
 }
 
-/* Everything is put into the stream; the program waits once, at the end. */
+/* All operations go to the stream asynchronously; the program waits once, at the end. */
 static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t workspace)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),

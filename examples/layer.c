@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A block of a network in BF16: normalised rows, two products with bias, GELU and a residual fused
- * behind them, and a softmax.  The same work is done once more by calls of their own, one for each
- * step, and both give the same bits. */
+ * A block of a network in BF16: normalised rows, two products with fused epilogues (bias, GELU,
+ * residual), and a softmax.  It is computed again with a call for each step, and both give the same
+ * bits. */
 #include <limber/limber.h>
 #include <limber/ops.h>
 
@@ -22,7 +22,7 @@ static void stop(limber_status s)
     exit(1);
 }
 
-/* Numbers in [-scale, scale), rounded to BF16. */
+/* Fills x with numbers in [-scale, scale), rounded to BF16. */
 static void fill(bf16 *x, size_t n, float scale)
 {
     static uint32_t state = 1;
@@ -36,7 +36,7 @@ static void fill(bf16 *x, size_t n, float scale)
     }
 }
 
-/* Rows of x, normalised or through a softmax, with sums carried in binary32. */
+/* Applies a normalisation or softmax to rows of x, with sums accumulated in binary32. */
 static void rows(limber_context *ctx, limber_reduction what, const bf16 *x, bf16 *y, size_t width)
 {
     limber_reduce_call r = LIMBER_REDUCE_INIT;
@@ -63,7 +63,7 @@ static limber_epilogue_input input(const char *name, limber_input_shape shape, c
     return in;
 }
 
-/* c = steps(a b), correctly rounded before the steps; c of a format. */
+/* c = steps(a b), with the product correctly rounded before the steps; c has the given format. */
 static void product(limber_context *ctx, const bf16 *a, const bf16 *b, void *c, limber_format to,
                     int64_t n, int64_t k, const limber_epilogue *e)
 {
@@ -106,7 +106,8 @@ int main(void)
     e.inputs = in, e.input_count = 1;
     product(ctx, normal, w1, hidden, LIMBER_BF16, HIDDEN, WIDTH, &e);
 
-    /* By calls of their own: A B + bias rounded once to binary32, GELU of that, and BF16. */
+    /* The same with separate calls: A B + bias rounded once to binary32, GELU, and rounding to
+     * BF16. */
     e.steps = "%1 = add %x %bias\n";
     product(ctx, normal, w1, sums, LIMBER_F32, HIDDEN, WIDTH, &e);
     gelu.function = LIMBER_FUNCTION_GELU;

@@ -20,7 +20,7 @@ import time
 from apps import environment, progress
 
 LOOP = 0.004        # seconds
-WAYS = {            # contender: (what multiplies, the contract)
+WAYS = {            # contender: (library that multiplies, contract)
     "numpy": ("numpy", None),
     "limber native": ("limber", "native"),
     "limber correct": ("limber", "correct"),
@@ -30,7 +30,7 @@ WAYS = {            # contender: (what multiplies, the contract)
 
 
 def preload():
-    """The library before a BLAS: where the package's is, or in a build; None: there is none."""
+    """The path of liblimber_blas, from the package or in a build; None if there is none."""
     from limber._library import lib
 
     folder = os.path.dirname(lib._name)
@@ -41,7 +41,7 @@ def preload():
 
 
 def blas_of(numpy):
-    """The name of NumPy's BLAS, as far as NumPy tells it."""
+    """The name of NumPy's BLAS, if NumPy tells it."""
     try:
         found = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{found['name']} {found['version']}"
@@ -50,7 +50,8 @@ def blas_of(numpy):
 
 
 def work(library, contract, clock):
-    """A contender: answers "f64 16" with the seconds of a call and the result's bits."""
+    """The loop of a contender's process: replies to "f64 16" with the seconds of a call and the
+    result's bits."""
     import numpy
 
     multiply = numpy.matmul
@@ -64,7 +65,7 @@ def work(library, contract, clock):
         kind, n = line.split()
         random = numpy.random.default_rng(int(n))
         a, b = (random.standard_normal((int(n), int(n))).astype(kind) for _ in range(2))
-        for _ in range(50):     # kernels of repeated shapes are made meanwhile
+        for _ in range(50):     # repeated shapes get specialised kernels meanwhile
             c = multiply(a, b)
         count, seconds = 1, 0
         while seconds < LOOP:
@@ -106,7 +107,7 @@ class Contender:
 
 
 def measure(contenders, kind, n, runs):
-    """{name: median of seconds}; correct results must be the same by both ways."""
+    """{name: median of seconds}; correct results must agree between both ways."""
     times = {c.name: [] for c in contenders}
     bits = {}
     for run in range(runs):

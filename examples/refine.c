@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Solutions of A x = b to all digits of binary128 from one factorisation in plain FP64: iterative
- * refinement whose residuals b - A x are computed by Limber, exactly and rounded once to binary128.
- * Where that diverges, the corrections come from GMRES that the FP64 factors precondition.  Beside
- * it refinement in FP64 alone, and elimination in binary128, whole and in blocks.
+ * Solves A x = b to all digits of binary128 from one factorisation in FP64, by iterative refinement
+ * whose residuals b - A x are computed by Limber, exactly and rounded once to binary128.  Where
+ * that diverges, corrections come from GMRES, preconditioned by the FP64 factors.  For comparison:
+ * refinement in FP64 alone, and elimination in binary128, unblocked and blocked.
  *
  *     refine [FILE.mtx]      a square matrix in Matrix Market's real coordinate format; without one
  *                            LIMBER_DATA/mtx/bp__1400.mtx where that is, else a generated matrix
@@ -33,11 +33,11 @@ enum { RHS = 4, STEPS = 60, BLOCK = 48, KRYLOV = 40 };
 
 struct system {
     int n;
-    double *a;              /* n x n, by rows */
-    double *lu;             /* its factors in FP64 */
-    double *column;         /* room for one */
+    double *a;              /* n x n, row-major */
+    double *lu;             /* LU factors of a in FP64 */
+    double *column;         /* scratch, n elements */
     int *swap;
-    quad *truth, *b;        /* n x RHS, by rows */
+    quad *truth, *b;        /* n x RHS, row-major */
     limber_context *ctx;
     limber_format f64, f128;
 };
@@ -50,7 +50,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The same numbers in every run: -1 <= x < 1, a multiple of 2^-bits. */
+/* The next pseudorandom number, -1 <= x < 1, a multiple of 2^-bits; the same in every run. */
 static double draw(int bits)
 {
     static uint64_t state = 88172645463325252u;
@@ -64,7 +64,7 @@ static double draw(int bits)
 /* ---- the matrix
  * ---------------------------------------------------------------------------------- */
 
-/* Householder's reflection of all rows (or columns) by a drawn vector. */
+/* Applies a Householder reflection by a random vector to all rows (or columns). */
 static int reflect(double *a, int n, int across, int along)
 {
     double *v = malloc((size_t)n * sizeof *v), norm = 0;
@@ -87,8 +87,9 @@ static int reflect(double *a, int n, int across, int along)
     return 1;
 }
 
-/* Singular values from 1 to 10^-digits in reflected coordinates, then cut to multiples of 2^-52:
- * few enough bits that a product with 20 more is exact in binary128. */
+/* Generates a matrix with singular values from 1 to 10^-digits, transformed by random reflections
+ * and rounded to multiples of 2^-52.  Elements have so few bits that a product with 20 more is
+ * exact in binary128. */
 static double *generate(int n, int digits)
 {
     double *a = calloc((size_t)n * n, sizeof *a);
@@ -173,7 +174,7 @@ static int factor(struct system *s)
     return 1;
 }
 
-/* x = A^-1 x by factors; a column whose elements are `step` apart.  swap NULL: its rows are
+/* x = A^-1 x by LU factors, for a column with stride `step`. swap NULL: its rows are already
  * swapped. */
 #define SOLVE(name, factors, element) \
     static void name(int n, const factors *lu, const int *swap, element *x, int step) \
@@ -194,7 +195,7 @@ static int factor(struct system *s)
         } \
     }
 SOLVE(solve, double, double)
-SOLVE(solve_wide, double, quad)         /* factors in FP64, arithmetic in binary128 */
+SOLVE(solve_wide, double, quad)         /* FP64 factors, binary128 arithmetic */
 SOLVE(solve_quad, quad, quad)
 
 /* x = A^-T x. */
@@ -218,7 +219,7 @@ static void solve_transposed(const struct system *s, double *x)
     }
 }
 
-/* A lower bound of |A|_1 |A^-1|_1 that is seldom far below. */
+/* Estimates the condition |A|_1 |A^-1|_1; a lower bound that is rarely far off. */
 static double condition(const struct system *s)
 {
     int n = s->n, at = -1;
@@ -272,7 +273,7 @@ static double largest(const quad *x, size_t count)
     return most;
 }
 
-/* The forward error, relative to the largest element; 0 where x is the truth. */
+/* Forward error relative to the largest element of the truth; 0 if x is the truth. */
 static double error_of(const struct system *s, const quad *x)
 {
     size_t count = (size_t)s->n * RHS;
@@ -283,7 +284,7 @@ static double error_of(const struct system *s, const quad *x)
     return most / largest(s->truth, count);
 }
 
-/* Decimal digits that are right; binary128 has 34. */
+/* Number of correct decimal digits; binary128 has 34. */
 static double digits_of(double error)
 {
     return error > 0 ? fmax(0, fmin(34, -log10(error))) : 34;
@@ -296,7 +297,7 @@ static int limber(limber_status status)
     return status == LIMBER_STATUS_OK;
 }
 
-/* b = A truth, both ways: by Limber and by a loop, which agree where nothing is rounded. */
+/* b = A truth, by Limber and by a loop; both agree if nothing is rounded. */
 static int make_sides(struct system *s)
 {
     const limber_contract correct = { .size = sizeof(limber_contract),
@@ -344,7 +345,7 @@ static quad dot(const quad *x, const quad *y, int n)
     return sum;
 }
 
-/* d = A^-1 d, about; v has room for KRYLOV + 1 columns. */
+/* d := approximately A^-1 d by GMRES; v has room for KRYLOV + 1 columns. */
 static void krylov(const struct system *s, quad *d, quad *v)
 {
     quad h[KRYLOV + 1][KRYLOV], g[KRYLOV + 1] = { 0 }, cosine[KRYLOV], sine[KRYLOV];
@@ -390,7 +391,7 @@ static void krylov(const struct system *s, quad *d, quad *v)
         k++;
     }
     memset(d, 0, (size_t)n * sizeof *d);
-    while (k-- > 0) {       /* h is triangular now; g[k] becomes the k-th coordinate */
+    while (k-- > 0) {       /* h is now triangular; g[k] becomes coordinate k */
         g[k] /= h[k][k];
         for (int j = 0; j < k; j++)
             g[j] -= h[j][k] * g[k];
@@ -407,7 +408,8 @@ struct outcome {
     int converged;
 };
 
-/* x += A^-1 r, by the FP64 factors alone or, v not NULL, by GMRES; the largest correction. */
+/* x += A^-1 r, by the FP64 factors, or by GMRES if v is not NULL; returns the largest
+ * correction. */
 static double correct_by(const struct system *s, quad *v, const quad *r, quad *x)
 {
     int n = s->n;
@@ -435,7 +437,7 @@ static double correct_by(const struct system *s, quad *v, const quad *r, quad *x
     return most;
 }
 
-/* Steps with x and r in binary128 until x settles or corrections do not shrink. */
+/* Refines with x and r in binary128 until x settles or corrections stop shrinking. */
 static int refine_steps(struct system *s, limber_prepared *operand, quad *v, quad *x, quad *r,
                         struct outcome *o)
 {
@@ -479,7 +481,7 @@ static int refine_steps(struct system *s, limber_prepared *operand, quad *v, qua
     return 1;
 }
 
-/* The matrix is scanned and packed once. */
+/* A is scanned and packed once. */
 static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
 {
     size_t count = (size_t)s->n * RHS;
@@ -504,7 +506,7 @@ static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
     return good;
 }
 
-/* Everything in FP64, b rounded to it. */
+/* Refines in FP64, with b rounded to it. */
 static int refine_plain(struct system *s, struct outcome *o)
 {
     size_t count = (size_t)s->n * RHS;
@@ -535,7 +537,7 @@ static int refine_plain(struct system *s, struct outcome *o)
     return good;
 }
 
-/* Columns k to k + w of rows from k on, eliminated one after the other; rows are swapped whole. */
+/* Eliminates columns k to k + w one after the other, from row k on; whole rows are swapped. */
 static void eliminate(quad *a, quad *x, int n, int k, int w)
 {
     for (int p = k; p < k + w; p++) {
@@ -560,8 +562,8 @@ static void eliminate(quad *a, quad *x, int n, int k, int w)
     }
 }
 
-/* Elimination of A x = b in binary128, blocks of columns at a time; what a block does to the
- * columns behind it is one product by Limber.  block = n: elimination alone. */
+/* Eliminates A x = b in binary128 by blocks of columns; a block's update of later columns is one
+ * product by Limber. block = n: unblocked elimination. */
 static int eliminate_all(struct system *s, int block, struct outcome *o)
 {
     const limber_contract native = { .size = sizeof(limber_contract),

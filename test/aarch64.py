@@ -12,7 +12,7 @@ import numpy
 import limber
 
 
-ONE = 1 << 200      # of integers that stand for doubles
+ONE = 1 << 200      # integers that stand for doubles
 
 
 def as_integers(rows):
@@ -20,18 +20,18 @@ def as_integers(rows):
 
 
 def product(a, b):
-    """Every element, exactly, in units of 1 / ONE^2."""
+    """Computes every element exactly, in units of 1 / ONE^2."""
     columns = as_integers(b.T)
     return [[sum(map(operator.mul, row, column)) for column in columns] for row in as_integers(a)]
 
 
 def exact(a, b):
-    """Every element as the nearest double: a quotient of integers is correctly rounded."""
+    """Rounds every element to the nearest double: the quotient of integers is correctly rounded."""
     return numpy.array([[x / ONE**2 for x in row] for row in product(a, b)])
 
 
 def within(what, got, a, b, bound):
-    """Every element of `got` is as near to the exact one as `bound` says."""
+    """Checks that every element of `got` is within `bound` of the exact one."""
     for row, wanted, most in zip(got.astype("f8").tolist(), product(a, b), bound.tolist()):
         for x, want, m in zip(row, wanted, most):
             if abs(Fraction(x) * ONE**2 - want) > Fraction(m) * ONE**2:
@@ -50,7 +50,8 @@ a, b = (numpy.ldexp(rng.standard_normal(s), rng.integers(-30, 30, s)) for s in (
 want = exact(a, b)
 check("a program on a BLAS", a @ b, want)
 check("the package", limber.matmul(a, b, contract="correct"), want)
-if "LIMBER_REPORT" not in os.environ:       # without threads: QEMU 7.2 stops at a child's
+# without threads, because QEMU 7.2 stops at the end of a child
+if "LIMBER_REPORT" not in os.environ:
     child = os.fork()
     if child == 0:
         check("a child of a fork", b.T @ a.T, want.T)
@@ -58,7 +59,7 @@ if "LIMBER_REPORT" not in os.environ:       # without threads: QEMU 7.2 stops at
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         sys.exit("the child failed")
-# Beyond small products: kernels, and what their contracts promise of the exact product.
+# Larger than small products: kernels, and the contracts' error bounds against the exact product.
 a, b = (numpy.ldexp(rng.standard_normal(s), rng.integers(-9, 9, s)) for s in ((50, 150), (150, 35)))
 check("correct", limber.matmul(a, b, contract="correct"), exact(a, b))
 within("bits=40", limber.matmul(a, b, contract="bits=40"), a, b, 2.0**-40 * (abs(a) @ abs(b)))
@@ -66,7 +67,7 @@ within("native", limber.matmul(a, b, contract="native"), a, b, 150 * 2.0**-53 * 
 x, y = a.astype("f4"), b.astype("f4")
 got = limber.matmul(x, y, contract="correct")
 within("correct, single", got, x, y, numpy.spacing(abs(got)).astype("f8") / 2)
-# Longer than a chain of k, operands and results by rows and by columns.
+# Longer than a chain of k, with operands and results by rows and by columns.
 with limber.Context(backend="interp") as meaning:
     for kind in "f4", "f8":
         x, y = (rng.standard_normal(s).astype(kind) for s in ((27, 259), (259, 21)))

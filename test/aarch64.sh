@@ -20,7 +20,7 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64 ninja; do
 done
 [ -e "$root/.packages" ] || skip "no AArch64 libraries in $root (sh tools/aarch64_root.sh $root)"
 
-# The library's own kernels are met on every CPU.  What is the same on all is met on one.
+# The library's own kernels are tested on every CPU; code that is the same on all CPUs on one.
 library="test_object bare_test_run bare_test_targets bare_test_conv bare_test_prebuilt"
 once="test_zeros test_transpose bare_test_modes test_cache test_seal"
 narrow="test_narrow"    # of bytes, where these are faster than doubles
@@ -40,7 +40,7 @@ cmake --build "$build" --target limber_cli limber_blas blas_program_32 limber_cu
     > "$build/log" 2>&1 ||
     { tail -n 40 "$build/log"; exit 1; }
 
-# Bytes the other way round are refused before anything is built.
+# A big-endian target must be refused before anything is built.
 if cmake -S "$source" -B "$build-big" -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cmake \
     -DLIMBER_AARCH64_ROOT="$root" -DCMAKE_C_FLAGS=-mbig-endian \
     -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY > "$build/log" 2>&1; then
@@ -55,7 +55,7 @@ run() {     # CPU, tests
     QEMU_CPU=$1 ctest --test-dir "$build" -j "$(nproc)" -R "^($(echo $2 | tr ' ' '|'))\$" \
         --output-on-failure
 }
-# Some plans by kernels that libLLVM makes for a CPU.
+# Some plans are computed by kernels that libLLVM compiles for a CPU.
 compile() {
     echo "== $1, compiled"
     cpu=$1
@@ -68,7 +68,7 @@ compile() {
         --library-path "$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu" \
         "$build/test/test_run" "$@"
 }
-# A C program whose BLAS or cuBLAS the library stands before: each has a stand-in behind it.
+# A C program with the library preloaded before its BLAS or cuBLAS; stand-ins take their place.
 preloaded() {   # library, program, variables
     echo "== neoverse-n1, $2"
     # shellcheck disable=SC2086
@@ -76,7 +76,7 @@ preloaded() {   # library, program, variables
         -E LIMBER_TRUST_BLAS=0 $3 "$root/lib/ld-linux-aarch64.so.1" --library-path \
         "$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu" "$build/test/$2" served
 }
-# A product by a kernel that libLLVM makes or that is found on disk, and the same bits.
+# A product by a kernel that libLLVM compiles or that is found on disk must have the same bits.
 cached() {      # CPU, folder, from where
     qemu-aarch64 -cpu "$1" -E "HOME=$here/cached" -E XDG_STATE_HOME= -E XDG_CONFIG_HOME= \
         -E "LIMBER_CACHE_DIR=$here/cached/$2" -E LIMBER_KERNELS=specialised \
@@ -90,8 +90,8 @@ cached() {      # CPU, folder, from where
     [ -e "$here/cached/want" ] || cp "$here/cached/out" "$here/cached/want"
     cmp "$here/cached/out" "$here/cached/want"
 }
-# CPUs that share a cache have kernels of their own; an entry of another CPU, or length of vectors,
-# in the place of the own one is made anew.
+# CPUs that share a cache keep separate kernels.  An entry of another CPU, or vector length, that is
+# stored in place of the own one is compiled again.
 caches() {
     echo "== caches"
     rm -rf "$here/cached"
@@ -117,7 +117,7 @@ caches() {
         rm -rf "$here/cached/own"
     done
 }
-# NumPy on the library before its BLAS, and the package.
+# NumPy with the library preloaded before its BLAS, and the Python package.
 program() {     # CPU, variables
     echo "== $1, Python"
     set -- -cpu "$1" -E "LD_PRELOAD=$here/tools/interpose/blas/liblimber_blas.so" \
@@ -156,8 +156,8 @@ compile max,sme=off,sve-default-vector-length=16 $some f128_ozaki2 integer_i32 m
 compile max,sme=off,sve-default-vector-length=32 $some
 # shellcheck disable=SC2086
 compile a64fx $some
-# Outer products, on a CPU that has no NEON in streaming mode, as Apple's M4.  Before 9.1 every
-# second column of those of bytes is wrong, and so is all with vectors of 256 bits.
+# Outer products on a CPU without NEON in streaming mode, such as Apple's M4.  QEMU before 9.1
+# computes every second column of byte products wrongly, and everything with vectors of 256 bits.
 sme=max,sme_fa64=off,sve-default-vector-length=16,sme-default-vector-length
 outer="native_f32 native_f64 fp32_f conv_native" lengths=64
 [ "$(printf '9.1\n%s\n' "$(qemu-aarch64 --version | sed -n 's/.* version \([0-9.]*\).*/\1/p')" |

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The library without LLVM, on musl, whose threads have small stacks, and by other compilers:
+ * The library without LLVM, on musl, whose threads have small stacks, and with other compilers:
  * formats, a contract, a simulated unit, threads. */
 #include <limber/limber.h>
 
@@ -19,7 +19,7 @@ static void check(int ok, const char *what)
     failed += !ok;
 }
 
-/* Every row is 2^60, 1, 0 ..., -2^60, every column ones: each element is 1. */
+/* Every row is 2^60, 1, 0 ..., -2^60 and every column is ones, so each element is 1. */
 static void *multiply(void *with)
 {
     limber_context *ctx = with;

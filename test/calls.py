@@ -40,7 +40,7 @@ def may_call(caller, callee):
 
 
 def objects_below(folder, source):
-    """Lists the objects; one whose source is gone is of an earlier build."""
+    """Lists the objects; one whose source is missing belongs to an earlier build."""
     found = []
     for room in ('ir', 'passes', 'backends', 'research', 'jit'):
         for at, _, names in os.walk(os.path.join(folder, room)):
@@ -50,7 +50,7 @@ def objects_below(folder, source):
 
 
 def symbols(folder, objects):
-    """Asks nm: the file that defines each symbol, and (file, symbol) of each that is used."""
+    """Reads by nm the file that defines each symbol, and (file, symbol) of each use."""
     nm = os.environ.get('NM') or 'nm'
     try:
         done = subprocess.run([nm, '-A', '-P', '-g', *objects], cwd=folder, text=True,
@@ -72,7 +72,8 @@ def symbols(folder, objects):
 
 
 def cycles(calls):
-    """Tarjan's strongly connected components that have more than one file, without recursion."""
+    """Finds, by Tarjan's algorithm without recursion, the strongly connected components of more
+    than one file."""
     index, low, on, stack, found = {}, {}, set(), [], []
     for root in sorted(calls):
         if root in index:
@@ -115,7 +116,7 @@ def main():
     owner, used = symbols(folder, objects)
     calls, bad = {}, 0
     for caller, name in sorted(used):
-        callee = owner.get(name, caller)    # the C library's and others' are no matter
+        callee = owner.get(name, caller)    # symbols of the C library and others are ignored
         calls.setdefault(caller, set()).add(callee)
         if not may_call(caller, callee):
             print('%s calls %s: %s' % (caller, callee, name))

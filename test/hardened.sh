@@ -32,7 +32,7 @@ check() {
     echo "$segments" | grep -q 'GNU_STACK' || wrong "$1: it does not say that its stack is data"
 }
 
-# What the build makes, and not what tests have left in its folder.
+# Only outputs of the build are checked, not files that tests have left in its folder.
 command -v ninja > /dev/null && [ -e "$folder/build.ninja" ] ||
     { echo "skipped: the build is none of ninja, which tells its files"; exit 77; }
 list=$(cd "$folder" && ninja -t targets all | sed 's/: [^:]*$//' | while read -r file; do

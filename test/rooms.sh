@@ -37,7 +37,7 @@ if grep -rnE '\b(exit|abort|printf|puts)\(' --include='*.c' --exclude=tile_text.
     echo "the library must not exit, abort or print"
     bad=1
 fi
-# One file reads the environment, and what others ask it for is in its table.
+# Only one file reads the environment; the variables that others ask it for are in its table.
 if grep -rnE '\b(secure_)?getenv *\(' --include='*.[ch]' \
        include ir passes backends research jit tools examples |
    grep -v '^jit/runtime/environment.c:'; then
@@ -50,7 +50,8 @@ for name in $(grep -rhoE '"LIMBER_[A-Z0-9_]+"' --include='*.[ch]' \
         { echo "$name is not in jit/runtime/environment.c"; bad=1; }
 done
 
-# One file of the tools writes what the user names, with no harm to devices, links and permissions.
+# Only one file of the tools writes files that the user names; it preserves devices, links and
+# permissions.
 if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT' \
        --include='*.[ch]' tools |
    grep -v '^tools/output.c:'; then
@@ -58,7 +59,7 @@ if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT
     bad=1
 fi
 
-# What comments cite is a heading there.
+# Each heading that a comment cites must exist.
 grep -rhoE 'docs/[a-z]+\.md, "[^"]+"' --include='*.[ch]' \
      ir include passes backends research jit tools |
     sort -u | {

@@ -57,7 +57,7 @@ fi
 # ---- calls ----
 
 rm "$tree/ir/b.c"
-# Objects of files of which each defines limber_NAME and calls the others that it is told to.
+# Compiles objects of files that each define limber_NAME and call the listed others.
 objects="$tree/a build/CMakeFiles/limber.dir"
 add() {  # file, symbols that it calls
     mkdir -p "$(dirname "$tree/$1")" "$(dirname "$objects/$1")"

@@ -22,7 +22,7 @@ ROOM = re.compile(r"^(?!more$|long$|gpu$)")
 
 
 class Result:
-    """One test of one folder."""
+    """The result of one test in one folder."""
 
     def __init__(self, folder, room, case):
         self.folder, self.room = folder, room
@@ -36,7 +36,7 @@ class Result:
 
     @staticmethod
     def reason(text):
-        """Why a test is skipped: the last line that speaks of it, or the last of all."""
+        """Returns why a test was skipped: the last line that says so, or the last of all."""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         told = [line for line in lines if re.search("skip|absent", line, re.I)]
         line = (told or lines or ["it does not say why"])[-1]
@@ -44,7 +44,7 @@ class Result:
 
 
 def rooms_of(folder):
-    """{test: its room}"""
+    """Returns {test: its room}."""
     told = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], check=True,
                           stdout=subprocess.PIPE)
     rooms = {}
@@ -56,7 +56,7 @@ def rooms_of(folder):
 
 
 def run(folder, label, jobs):
-    """The results of one folder; None: there are none."""
+    """Runs the tests of one folder and returns their results; None: there are none."""
     handle, path = tempfile.mkstemp(suffix=".xml")
     os.close(handle)
     command = ["ctest", "--test-dir", folder, "-j", str(jobs), "--output-on-failure",

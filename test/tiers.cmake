@@ -3,9 +3,10 @@
 # docs/testing.md says what each tier is for.
 get_property(all DIRECTORY PROPERTY TESTS)
 
-# GPUs' stand-ins but for one program and one kernel of each kind; other processors and compilers;
-# tests that build the project again; tests of rooms once more without a compiler; whole programs,
-# LAPACK's and the BLAS's own testers; what tries all numbers of a format, or all kinds of machines.
+# The GPU stand-ins except for one program and one kernel of each kind; other processors and
+# compilers; tests that build the project again; the second run of rooms without a compiler; whole
+# programs, the testers of LAPACK and the BLAS; sweeps over all numbers of a format, or over all
+# kinds of machines.
 set(more
     "test_cuda_(batch|calls|complex|conv|groups|mixed)_.*"
     "test_cuda_(steps|unit|launches|remainders|split|tensor)_.*"
@@ -20,15 +21,15 @@ set(long test_failing test_small test_apply test_workspace test_apply_all test_t
     test_schedule test_depthwise test_binades test_prebuilt test_random test_planes
     test_magnitudes test_contract test_resnet test_directions gpu_smoke_90 test_cuda_mx_120
     "test_cuda_(batch|calls|complex|conv|groups|steps|unit)_90")
-# Arithmetic of kernels, which the other build compares with the same references, files of sources,
-# and programs in other processes.
+# Arithmetic of kernels, which the other build compares with the same references; checks of source
+# files; and programs in other processes.
 set(not_sanitized
     "bare_.*" "test_unit.*" test_binades test_random test_targets test_scalars test_schedule
     test_shape test_planar test_bytes test_transpose test_sme test_words test_kept_nvrtc
     "test_cuda_(batch|complex|conv|groups|mixed|remainders|split|steps|tensor|unit|mx)_.*"
     test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened figures report
     "example_.*" peers_onednn gpu_bench gpu_steps)
-# Tests that take longest start first, so that no core is idle at the end.
+# The longest tests start first, so that no core is idle at the end.
 set(first tools bindings_python "test_cuda(_conv)?_[0-9]*" applications test_apply_all corpus
     test_run test_simt blas_programs "gpu_smoke_.*" "test_cuda_(complex|mx|groups)_[0-9]*" pages
     test_unit blas_control test_targets aarch64 wheel gpu_layouts test_cubin)

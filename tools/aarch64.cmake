@@ -15,7 +15,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_DIR} "")
 set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
-# Not by -L, which would show the folder as "/".
+# Not by -L, which would make the folder appear as "/".
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;${CMAKE_SYSROOT}/lib/ld-linux-aarch64.so.1
     --library-path
     ${CMAKE_SYSROOT}/lib/aarch64-linux-gnu:${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu)

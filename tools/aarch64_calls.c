@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of n x n matrices, for tools/aarch64_calls.sh, which counts their instructions.
+ * Calls products of n x n matrices; tools/aarch64_calls.sh counts their instructions.
  *
- *   aarch64_calls LIBRARY ROUTINE N CALLS      dgemm_, sgemm_, with :TN and so on for transposed
- *                                              operands; limber_gemm: bytes by bytes */
+ *   aarch64_calls LIBRARY ROUTINE N CALLS      ROUTINE: dgemm_ or sgemm_, with :TN and so on for
+ *                                              transposed operands; limber_gemm: INT8 x INT8 */
 #include <limber/limber.h>
 
 #include <dlfcn.h>

@@ -1,10 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Counts instructions of whole products under QEMU, of Limber's and of Debian's OpenBLAS for arm64:
-# what a second call takes, divided by its multiply-adds.  Nothing is timed.
-#
-#   sh tools/aarch64_calls.sh BUILD [N...]      a cross-build (docs/platforms.md)
-#   ROUTINES="dgemm_:TN sgemm_:NT"              of these operands; default: not transposed
+# Counts the instructions of whole products under QEMU, by Limber and by Debian's OpenBLAS for
+# arm64: those of a second call divided by its multiply-adds. Nothing is timed.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)

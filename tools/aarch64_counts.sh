@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Counts cycles of the main loops of AArch64's register tiles by llvm-mca's models: no machine runs.
-#
-#   sh tools/aarch64_counts.sh BUILD      a cross-build (docs/platforms.md)
+# Counts cycles of the main loops of AArch64's register tiles with llvm-mca's models, without
+# hardware.
 set -eu
 build=$1
 root=$(sed -n 's/^LIMBER_AARCH64_ROOT:PATH=//p' "$build/CMakeCache.txt")
@@ -19,7 +18,7 @@ loop FP64 f64 12 4 1 128 neon +neon
 loop FP32 f32 12 8 1 128 neon +neon
 loop sdot i8 12 8 4 128 dotprod +neon,+dotprod
 loop usmmla i8 12 8 8 128 i8mm +neon,+dotprod,+i8mm
-# SVE's loops have the same instructions for 256 and 512 bits.
+# SVE's loops have the same instructions at 256 and at 512 bits.
 loop FP64-SVE f64 12 8 1 256 sve256 +neon,+sve
 loop FP32-SVE f32 12 16 1 256 sve256 +neon,+sve
 loop sdot-SVE i8 12 16 4 256 sve256 +neon,+sve

@@ -1,9 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Puts the libraries that a cross-build for AArch64 needs into a folder, from Debian's packages for
-# arm64.  The system's list of packages is neither read nor changed, and no root is needed.
-#
-#   sh tools/aarch64_root.sh FOLDER [PACKAGE...]     default: all of the build and the tests
+# Installs the libraries that a cross-build for AArch64 needs into a folder, from Debian's packages
+# for arm64. The system's package lists are neither read nor changed, and root is not needed.
 set -eu
 [ $# -ge 1 ] || { echo "usage: $0 FOLDER [PACKAGE...]" >&2; exit 2; }
 mkdir -p "$1"

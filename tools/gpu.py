@@ -24,11 +24,11 @@ import tempfile
 import time
 
 LIMIT_OF_FILE = 16 << 20
-LIMIT_OF_STEP = 1 << 20     # of results.jsonl and log.txt, in bytes
-LIMIT_OF_OUTPUT = 64 << 20  # of what a step prints: more ends it
+LIMIT_OF_STEP = 1 << 20     # bytes of results.jsonl and of log.txt
+LIMIT_OF_OUTPUT = 64 << 20  # bytes that a step may print
 TAIL = 4000
 PROBE_SECONDS = 10
-TRIAL_SECONDS = 5           # of a tool's --version
+TRIAL_SECONDS = 5           # time limit of a tool's --version
 NO_DEVICE = 77
 TEST = re.compile(r'\s*\d+/\d+ Test +#\d+: (\S+) \.+ *\**(\S.*?) +([\d.]+) sec')
 SHORT, LONG = 200, 580
@@ -37,26 +37,28 @@ STOPPING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 SECTIONS = ['SpeedOfLight', 'LaunchStats', 'Occupancy', 'MemoryWorkloadAnalysis', 'WarpStateStats']
 ATTRIBUTES = ('name,driver_version,vbios_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,'
               'power.limit,temperature.gpu,ecc.mode.current,mig.mode.current,persistence_mode')
-# A tool of NVIDIA's works where what it prints has the first text and not the second.
+# A tool of NVIDIA works if its output has the first text and not the second.
 TOOLS = {'nvidia-smi': ('driver_version', 'NVIDIA-SMI has failed'),
          'ncu': ('Section: ', '==ERROR=='),
          'compute-sanitizer': ('ERROR SUMMARY', 'Internal Sanitizer Error')}
 
 
 class Step:
-    """A process.  limit and expected are seconds; expected is for a machine with an H100.  One that
-    takes the rest has as much time as is left, and no less than its limit."""
+    """A process. limit and expected are in seconds; expected is for a machine with an H100.  A step
+    that takes the rest has all the time that is left, and at least its limit."""
 
     def __init__(self, name, command, limit, expected, short=True, **more):
         self.name, self.command, self.limit, self.expected = name, command, limit, expected
         self.short = short
         self.timed = more.get('timed', False)       # times of kernels are wanted
-        self.tool = more.get('tool')                # of TOOLS: skipped where it does not work
+        # name in TOOLS; the step is skipped if that tool does not work
+        self.tool = more.get('tool')
         self.takes_rest = more.get('takes_rest', False)
 
 
 class Stopped(Exception):
-    """One of STOPPING.  While a process is being started, it waits until there is one to end."""
+    """One of the signals STOPPING arrived.  While a process is being started, it is held back until
+    there is a process to end."""
     starting, seen = False, None
 
     def __init__(self, number):
@@ -106,7 +108,7 @@ def wished_kinds(options):
 
 
 def rows(options, name, groups, size, limit, expected, compiling, short=True):
-    """compiling: seconds more that NVRTC takes where cubins are not carried."""
+    """compiling: additional seconds that NVRTC takes if cubins are not carried."""
     limber = os.path.join(options.build, 'tools', 'limber')
     command = [limber, 'gpu', '--json', '--rows', groups, '--seconds', str(limit - 8)]
     if size:
@@ -139,13 +141,13 @@ def tool_steps(options):
     return steps
 
 
-# Kinds of kernels that the shorter form looks at: those of its rows, one of each stage.
+# Kinds of kernels in the shorter form: those of its rows, one of each stage.
 SHORT_SMOKE = frozenset('attributes scan pack int8-wide int8-clusters reconstruct fp32-f '
                         'fp32-f-inside fp16 f64-mma graph'.split())
 
 
 def make_plan(options):
-    """Makes all steps in their order: one that costs little and tells much comes first."""
+    """Makes all steps in their order: cheap and informative ones first."""
     limber = os.path.join(options.build, 'tools', 'limber')
     smoke = os.path.join(options.build, 'test', 'gpu_smoke')
     kinds, no_smoke = (wished_kinds(options), None) if options.check else smoke_kinds(smoke)
@@ -239,8 +241,8 @@ def print_plan(steps, deadline):
 # ---- processes ---------------------------------------------------------------------------------
 
 def members(session):
-    """Lists the processes of a session that have not ended.  Children cannot leave it by a group
-    of their own."""
+    """Lists the live processes of a session.  Children cannot leave it by making a process
+    group."""
     found = []
     for name in os.listdir('/proc'):
         if name.isdigit():
@@ -253,8 +255,8 @@ def members(session):
 
 
 def kill_all(process):
-    """Ends a session.  One that hangs in the driver may need long for it: after five seconds nobody
-    waits any more."""
+    """Kills a session.  A process that hangs in the driver may need long to end, so the wait stops
+    after five seconds."""
     until = time.monotonic() + 5
     while members(process.pid) and time.monotonic() < until:
         for pid in members(process.pid):
@@ -270,7 +272,7 @@ def read_text(f):
 
 
 def objects_of(text):
-    """Splits a text into JSON objects (lines that are such, or that ctest has of a test) and the
+    """Splits a text into JSON objects (whole lines, or lines inside ctest's output) and the
     rest."""
     objects, rest = [], []
     for line in text.splitlines():
@@ -286,7 +288,7 @@ def objects_of(text):
 
 
 class TooMuch(Exception):
-    """A process prints more than anybody keeps; the disk would be full before its time is up."""
+    """A process printed too much; it would fill the disk before its time is up."""
 
 
 def wait(process, limit, files):
@@ -302,8 +304,8 @@ def wait(process, limit, files):
 
 
 def run(command, limit, environment):
-    """Runs one process in a session of its own.  Answers an entry of results.jsonl, all that it
-    printed, and the signal that stopped this program, or None."""
+    """Runs a process in its own session.  Returns an entry of results.jsonl, its output, and the
+    signal that stopped this program, or None."""
     begun, process, stopped = time.monotonic(), None, None
     exit_status, timed_out, too_much = None, False, False
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -323,7 +325,7 @@ def run(command, limit, environment):
         except Stopped as stop_signal:
             stopped = stop_signal
         if process:
-            kill_all(process)           # or children that a step left
+            kill_all(process)           # or children that a step left behind
         text, errors = read_text(out), read_text(err)
     if too_much:
         errors = '%s\nended: it printed more than %d MiB\n' % (errors[:TAIL],
@@ -348,14 +350,14 @@ class Results:
     def __init__(self, folder):
         self.folder, self.entries = folder, []
         self.log_size = 0
-        for name in ('gpu.txt', 'gpu.json'):    # an earlier run's
+        for name in ('gpu.txt', 'gpu.json'):    # from an earlier run
             with contextlib.suppress(FileNotFoundError):
                 os.remove(os.path.join(folder, name))
         self.file = open(os.path.join(folder, 'results.jsonl'), 'w')
         self.log = open(os.path.join(folder, 'log.txt'), 'w')
 
     def add(self, entry, log=''):
-        """A step's line is on disk when this returns."""
+        """Writes a step's line to disk before it returns."""
         line = json.dumps(entry)
         if len(line) > LIMIT_OF_STEP or self.file.tell() + len(line) > LIMIT_OF_FILE - TAIL:
             entry = dict(entry, stdout=entry.get('stdout', [])[:20], shortened=True)
@@ -404,13 +406,13 @@ def is_failure(entry):
 
 
 def detail(entry):
-    """Says in one line what the step found, or why it found nothing."""
+    """One line about what the step found, or why it found nothing."""
     if 'skipped' in entry:
         return entry['skipped']
     wrong = failed_objects(entry)
     if wrong:
         o = wrong[0]
-        where = ', '.join(str(o[x]) for x in ('stage', 'run') if x in o)    # of gpu_smoke
+        where = ', '.join(str(o[x]) for x in ('stage', 'run') if x in o)    # fields of gpu_smoke
         return '%d wrong or failed; first: %s %s' % (
             len(wrong), o.get('smoke') or o.get('test') or
             '%s, %s:' % (o.get('work'), o.get('by')), o.get('why') or o.get('outcome') or where)
@@ -497,10 +499,10 @@ def write_pages(folder, entries):
             f.write(text if len(text) < LIMIT_OF_FILE else '{}')
 
 
-# ---- cubins that were made before --------------------------------------------------------------
+# ---- cubins compiled beforehand ---------------------------------------------------------------
 
 def nvrtc_version():
-    """Asks NVRTC, which compiles kernels here, for its version; None: there is none."""
+    """The version of NVRTC, which compiles kernels here; None: absent."""
     names = [os.environ.get('LIMBER_NVRTC'), 'libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']
     for name in names:
         with contextlib.suppress(OSError, AttributeError):
@@ -512,7 +514,7 @@ def nvrtc_version():
 
 
 def device_capability():
-    """The compute capability of the first device, such as "90"; None: there is none."""
+    """The compute capability of the first device, such as "90"; None: no device."""
     with contextlib.suppress(OSError, AttributeError):
         cuda = ctypes.CDLL(os.environ.get('LIMBER_CUDA', 'libcuda.so.1'))
         device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
@@ -524,8 +526,8 @@ def device_capability():
 
 
 def ask(what):
-    """Asks device_capability or nvrtc_version in a process of its own: libraries may hang or die.
-    One that does answers nothing; the steps tell how it fails."""
+    """Calls device_capability or nvrtc_version in a separate process, because libraries may hang or
+    crash.  Then the result is None, and the steps report the failure."""
     with contextlib.suppress(subprocess.SubprocessError, IndexError):
         done = subprocess.run([sys.executable, os.path.abspath(__file__), '--ask', what.__name__],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -536,8 +538,7 @@ def ask(what):
 
 
 def check_carried(folder):
-    """Refuses kernels that are for another device, or another NVRTC's than the one that is here.
-
+    """Refuses carried kernels that are for another device, or another NVRTC than the installed one.
     The first line of each is `limber-cubin 1 ARCHITECTURE NVRTC ...`."""
     if not os.path.isdir(folder):
         usage('%s is not a folder' % folder)
@@ -562,17 +563,17 @@ class Runner:
     def __init__(self, options, results):
         self.options, self.results = options, results
         self.begun = time.monotonic()
-        self.suspect = False        # the device, after a step that failed
-        self.lost = None            # why no step has a device any more
+        self.suspect = False        # whether the device must be probed, after a failed step
+        self.lost = None            # why no further step can use a device
         self.tools = {}             # name: why it does not work, or None
-        self.timed = None           # the environment that times kernels, once it was tried
+        self.timed = None           # environment in which kernels are timed, once it has been tried
 
     def left(self):
         return self.options.deadline - (time.monotonic() - self.begun)
 
     def timing_environment(self):
-        """Makes the environment of steps whose kernels are timed: a library stands before the
-        driver, which it finds by its usual name.  Where that fails, steps do without it."""
+        """The environment of steps whose kernels are timed: a library is placed in front of the
+        driver, under the driver's usual name.  If that fails, kernels are not timed."""
         library = os.path.join(os.path.abspath(self.options.build), 'tools', 'libtimed_cuda.so')
         environment = dict(os.environ)
         named = environment.get('LIMBER_CUDA')
@@ -611,7 +612,7 @@ class Runner:
         return entry
 
     def judge_tool(self, tool, entry, log):
-        """A tool that fails by itself says nothing about Limber: its steps are skipped."""
+        """Skips the steps of a tool that fails by itself, which says nothing about Limber."""
         needed, complaint = TOOLS[tool]
         lines = [x for x in log.splitlines() if complaint in x] or log.strip().splitlines()[-1:]
         if entry['timed_out']:
@@ -621,7 +622,7 @@ class Runner:
             self.tools[tool] = entry['skipped']
 
     def device_answers(self):
-        """True if the device answers one of two probes, each a process of its own."""
+        """Whether the device answers one of two probes, each in its own process."""
         limber = os.path.join(self.options.build, 'tools', 'limber')
         for _ in range(2):
             limit = min(PROBE_SECONDS, self.left())
@@ -631,7 +632,7 @@ class Runner:
         return False
 
     def tool_works(self, tool):
-        """Asks a tool for its version, once."""
+        """Whether a tool works, by its --version; asked once."""
         if tool in self.tools:
             return self.tools[tool] is None
         self.tools[tool] = None

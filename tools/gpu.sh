@@ -19,7 +19,7 @@
 #          tools/gpu.sh --deps carried --short results
 set -u
 
-# pkg-config's name, header, pattern of the headers that it includes, libraries
+# name for pkg-config, header, pattern of the headers that it includes, libraries
 libraries='libffi ffi.h ffi* ffi
 libxxhash xxhash.h xxh* xxhash
 popt popt.h popt* popt
@@ -59,8 +59,8 @@ collect_headers() {  # folder, module, header, pattern
     rm "$1/list"
 }
 
-# A shared library under the name that links it and the name that loads it: no links, which not
-# every way of copying keeps.
+# Copies a shared library under its link name and its load name, without links, because not every
+# way of copying keeps links.
 collect_library() {  # folder, module, name
     file=
     for path in $(pkg-config --libs-only-L "$2" | tr ' ' '\n' | sed 's/^-L//'); do
@@ -87,7 +87,7 @@ Libs: -L\${prefix}/lib$(echo ",$4" | sed 's/,/ -l/g')
 END
 }
 
-# pkg-config itself, with what it loads but the C library.
+# Collects pkg-config and the libraries that it loads, except the C library.
 collect_program() {  # folder
     program=$(command -v pkg-config) || return 1
     mkdir -p "$1/bin"
@@ -104,7 +104,7 @@ END
 }
 
 collect() (  # folder
-    set -f      # patterns are for headers, not for files here
+    set -f      # patterns are for headers, not for files in this folder
     mkdir -p "$1" || exit 1
     echo "$libraries" | while read -r module header pattern names; do
         pkg-config --exists "$module" || die "$module is not installed here"
@@ -121,8 +121,8 @@ collect() (  # folder
 
 # ---- collecting kernels ----
 
-# Programs run on stand-ins that play the device and keep the source of every kernel; NVRTC compiles
-# these.  A library that computes nothing stands for cuBLAS.  Few kernels depend on sizes.
+# Programs run on mock libraries that play the device and keep the source of every kernel, which
+# NVRTC then compiles. An empty library stands for cuBLAS. Few kernels depend on sizes.
 collect_nvrtc() {  # version
     [ -z "${LIMBER_NVRTC:-}" ] || return 0
     folder=$build/nvrtc-$1
@@ -133,8 +133,7 @@ collect_nvrtc() {  # version
     [ -n "$LIMBER_NVRTC" ] || die "no libnvrtc.so in $folder"
 }
 
-# One line for each program: its name, then how a shell runs it, which knows the folder as $build.
-# shellcheck disable=SC2016
+# A line for each program: its name, then its command, in which $build is the folder.
 collect_programs() {  # sizes
     ctest --test-dir "$build" -N -L '^gpu$' |
         sed -n 's|.*: \(.*\)_gpu$|\1 "$build/test/\1"|p'
@@ -156,7 +155,7 @@ collect_programs() {  # sizes
 collect_sources() {  # capability, sizes
     rm -rf "$build/programs"
     mkdir -p "$build/programs" "$build/programs.log" "$build/simt"
-    # as an H100 with SXM; where rates differ, other schemes may be chosen now and then
+    # as an H100 SXM; with other rates other schemes may be chosen sometimes
     SIMT_CC=$1 SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=2619000
     SIMT_PROGRAMS=$build/programs SIMT_CACHE=${SIMT_CACHE:-$build/simt}
     export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_PROGRAMS SIMT_CACHE build
@@ -168,7 +167,7 @@ collect_sources() {  # capability, sizes
             name=$1
             shift
             "$@" > "$SIMT_PROGRAMS.log/$name" 2>&1
-            case "$? $*" in     # results of kernels that were not run are wrong
+            case "$? $*" in     # results of kernels that were not executed are wrong
             "0 "* | "1 env SIMT_SKIP="*) ;;
             *) echo "$name failed, so kernels may be missing; see $SIMT_PROGRAMS.log/$name" ;;
             esac'
@@ -185,7 +184,7 @@ collect_cubins() {  # folder, architecture
     *) refuse "--arch $2: there are kernels for ${made% } only" ;;
     esac
     version=$(LIMBER_NVRTC=$LIMBER_NVRTC python3 "$source/tools/gpu.py" --ask nvrtc_version)
-    for file in "$build"/cubins/*.cubin; do     # those of an earlier run for another machine
+    for file in "$build"/cubins/*.cubin; do     # from an earlier run for another machine
         case $(head -n 1 "$file" 2> /dev/null) in
         "limber-cubin 1 ${made% } $version "*) ;;
         *) rm -f "$file" ;;
@@ -214,7 +213,7 @@ collect_all() {  # folder, architecture, NVRTC's version, sizes
     du -sh "$1"
 }
 
-# ---- kernels that came along ----
+# ---- carried kernels ----
 
 use_cubins() {  # archive
     rm -rf "$build/cubins"
@@ -231,7 +230,7 @@ use_cubins() {  # archive
 use_deps() {  # folder
     [ -d "$1/lib/pkgconfig" ] || refuse "$1 was not made by --collect-deps"
     here=$(cd "$1" && pwd)
-    # copying may have lost the right to execute
+    # copying may have lost the execute permission
     chmod +x "$here/bin/pkg-config" "$here/bin/pkg-config.bin" 2> /dev/null
     if "$here/bin/pkg-config" --version > /dev/null 2>&1; then
         PKG_CONFIG=$here/bin/pkg-config
@@ -243,8 +242,9 @@ use_deps() {  # folder
     export PKG_CONFIG_LIBDIR
 }
 
-# What is carried, then NVIDIA's libraries where the loader does not look: the toolkit's folder and
-# Python's packages.  Not before all is built: compilers have such libraries of their own.
+# Extends the library path by carried libraries, then by NVIDIA's where the loader does not look:
+# the toolkit's folder and Python's packages. Call it after building, because compilers have such
+# libraries of their own.
 find_libraries() {
     found=${carried:+:$carried}
     for path in /usr/local/cuda/lib64 /usr/local/nvidia/lib64; do
@@ -285,12 +285,12 @@ options() {
 # ---- steps ----
 
 failed=0
-# A signal to this script ends the step's process and its children, which have a process group.
+# Forwards a signal to the step's process group, which has the step's children.
 stop_step() {  # the signal's number
     trap '' INT TERM HUP
     echo "stopped"
     [ -z "$child" ] || kill -s TERM -- "-$child" 2> /dev/null ||
-        kill "$child" 2> /dev/null      # it has no group yet
+        kill "$child" 2> /dev/null      # it has no process group yet
     wait
     exit $((128 + $1))
 }
@@ -333,8 +333,8 @@ build_all() {
     step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target $target
 }
 
-# Runs the steps that need the device.  Their time counts from this script's beginning.  A signal to
-# this script ends gpu.py, too, which keeps the results so far.
+# Runs the steps that need the device. Their time counts from this script's start. A signal to this
+# script also ends gpu.py, which keeps the results so far.
 measure() {
     # shellcheck disable=SC2086
     python3 "$source/tools/gpu.py" --used "$(($(date +%s) - started))" \
@@ -349,8 +349,8 @@ measure() {
 }
 
 started=$(date +%s)
-deps='' carried='' out='' more=${GPU_OPTIONS:-}    # of gpu.py
-collected='' arch=90a nvrtc=13.0 sizes=1024,2048,4096    # of --collect
+deps='' carried='' out='' more=${GPU_OPTIONS:-}    # more: options of gpu.py
+collected='' arch=90a nvrtc=13.0 sizes=1024,2048,4096    # options of --collect
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage 0 ;;
@@ -382,7 +382,8 @@ if [ -n "$collected" ]; then
 fi
 out=${out:-$build/results}
 # shellcheck disable=SC2086
-python3 "$source/tools/gpu.py" --check $more || exit 2      # before minutes pass
+# check options before minutes of building
+python3 "$source/tools/gpu.py" --check $more || exit 2
 [ -z "$deps" ] || use_deps "$deps"
 mkdir -p "$out" && [ -w "$out" ] || refuse "results cannot be written to $out"
 [ ! -f "$deps/cubins.tar.xz" ] || use_cubins "$deps/cubins.tar.xz"

@@ -11,8 +11,8 @@
 
 enum { TRIES = 100 };
 
-/* The descriptor that a name such as /dev/stdout stands for; -1: none.  To open the name would
- * begin a redirected file anew, and fails for sockets. */
+/* Descriptor that a name such as /dev/stdout stands for; -1: none.  Opening the name would truncate
+ * a redirected file, and fails for sockets. */
 static int descriptor_of(const char *path)
 {
     static const char *const folder[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -54,8 +54,8 @@ static int open_temporary(struct output *o)
     return fd;
 }
 
-/* The file's owner may read what the old one let them; where it cannot have the same owner, the
- * umask decides as for a new one. */
+/* Copies owner and permissions of the old file.  If the owner cannot be kept, the umask applies as
+ * for a new file. */
 static void keep_access(int fd, const struct stat *old)
 {
     struct stat new;
@@ -78,7 +78,7 @@ static int open_file(struct output *o, const char *path)
         return fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (there && !S_ISREG(st.st_mode))
         return open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (!there && lstat(path, &st) == 0) /* a link to nothing: the file that it names is made */
+    if (!there && lstat(path, &st) == 0) /* dangling link: create the file that it names */
         return open(path, O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
     o->path = there ? realpath(path, NULL) : strdup(path);
     fd = o->path ? open_temporary(o) : -1;
@@ -87,7 +87,7 @@ static int open_file(struct output *o, const char *path)
     return fd;
 }
 
-static void forget(struct output *o)
+static void clear_output(struct output *o)
 {
     free(o->temporary);
     free(o->path);
@@ -109,7 +109,7 @@ bool output_open(struct output *o, const char *path)
         close(fd);
     if (o->temporary)
         unlink(o->temporary);
-    forget(o);
+    clear_output(o);
     errno = error;
     return false;
 }
@@ -126,7 +126,7 @@ bool output_close(struct output *o, bool ok)
         error = errno;
     if ((!ok || error) && o->temporary)
         unlink(o->temporary);
-    forget(o);
+    clear_output(o);
     errno = error;
     return ok && !error;
 }

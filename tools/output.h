@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Writes files that the user names, so that a failure leaves the old content. */
+ * Writes files that the user names such that a failure leaves the old content intact. */
 #ifndef LIMBER_OUTPUT_H
 #define LIMBER_OUTPUT_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A regular file gets its new content at the end, all at once: the content is written beside it and
- * renamed.  So does a new file.  A link to a regular file is followed.  An old file keeps its
- * permissions and owner; a new file has those of the umask.  Anything else (a device, a pipe,
- * /dev/stdout) is written directly. */
+/* An output file.  A regular or new file is replaced atomically: the content is written to a
+ * temporary file beside it, which is renamed at the end.  A link to a regular file is followed.  An
+ * old file keeps its permissions and owner; a new one gets those of the umask.  Anything else (a
+ * device, a pipe, /dev/stdout) is written directly. */
 struct output {
     FILE *f;
-    char *path, *temporary; /* NULL, NULL: in place */
+    char *path, *temporary; /* both owned; both NULL: written in place */
 };
-/* False with errno.  Close every open output.  With `ok` the file gets its name, else it is
- * removed. */
+/* False with errno.  Every opened output must be closed. output_close with `ok` renames the
+ * temporary file, else deletes it. */
 bool output_open(struct output *o, const char *path);
 bool output_close(struct output *o, bool ok);
 
-/* Adds text to a file's end, or makes the file, in one write: texts of several processes stay
- * whole.  False with errno. */
+/* Appends text to a file, or creates it, in one write, so that texts of several processes do not
+ * interleave.  False with errno. */
 bool output_append(const char *path, const char *text, size_t length);
 
 #endif

@@ -9,14 +9,14 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* How many bytes follow the first one of a character. */
-static int bytes_behind(unsigned char c)
+/* Number of bytes that follow the first one of a UTF-8 character. */
+static int continuation_bytes(unsigned char c)
 {
     return c >= 0xc2 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : 0;
 }
 
-/* U+0080 to U+009F are control characters, too: in UTF-8 behind the byte C2, and as single bytes
- * for a terminal that has no UTF-8. */
+/* Whether a byte is a control character.  U+0080 to U+009F are, too: in UTF-8 after the byte C2,
+ * and as single bytes for a terminal without UTF-8. */
 static bool is_control(const struct plain_text *state, unsigned char c)
 {
     return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ||
@@ -31,7 +31,8 @@ size_t plain_text_copy(struct plain_text *state, char *to, const char *from, siz
         unsigned char c = (unsigned char)from[i];
 
         if (is_control(state, c)) {
-            at -= c >= 0x80 && state->missing && at > to; /* C2 was the beginning of it */
+            /* C2 began this control character: overwrite it */
+            at -= c >= 0x80 && state->missing && at > to;
             at += snprintf(at, PLAIN_TEXT_MOST + 1, "\\u%04x", c);
             state->missing = 0;
             continue;
@@ -40,7 +41,7 @@ size_t plain_text_copy(struct plain_text *state, char *to, const char *from, siz
             state->missing--;
             state->lead = 0;
         } else {
-            state->missing = bytes_behind(c);
+            state->missing = continuation_bytes(c);
             state->lead = c;
         }
         *at++ = (char)c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A plugin of QEMU's user emulation that counts the instructions of a program and prints their
- * number when it ends.  Debian has no header for it; what is declared here is as QEMU's manual of
- * plugins describes, for version 1 and later ones.
+ * A plugin of QEMU's user emulation that counts a program's instructions and prints the count when
+ * it ends.  Debian has no header for plugins; these declarations follow QEMU's manual of plugins
+ * and fit versions from 1 on.
  *
  *   qemu-aarch64 -plugin ./qemu_counter.so -d plugin PROGRAM */
 #include <inttypes.h>
@@ -24,19 +24,20 @@ __attribute__((visibility("default"))) int qemu_plugin_install(uint64_t id, cons
 
 static uint64_t count;
 
-static void add(unsigned vcpu, void *data)
+static void add_instructions(unsigned vcpu, void *data)
 {
     (void)vcpu;
     __atomic_fetch_add(&count, (uintptr_t)data, __ATOMIC_RELAXED);
 }
 
-static void translated(uint64_t id, struct qemu_plugin_tb *tb)
+static void instrument_block(uint64_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, add, 0, (void *)qemu_plugin_tb_n_insns(tb));
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, add_instructions, 0,
+                                         (void *)qemu_plugin_tb_n_insns(tb));
 }
 
-static void ended(uint64_t id, void *data)
+static void print_count(uint64_t id, void *data)
 {
     char text[64];
 
@@ -48,7 +49,7 @@ static void ended(uint64_t id, void *data)
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
     (void)info, (void)argc, (void)argv;
-    qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-    qemu_plugin_register_atexit_cb(id, ended, NULL);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, instrument_block);
+    qemu_plugin_register_atexit_cb(id, print_count, NULL);
     return 0;
 }

@@ -17,12 +17,12 @@ import xml.etree.ElementTree as xml
 
 PACKAGES = "numpy scipy pytest pytest-xdist pytest-timeout hypothesis".split()
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-# Words of R's output that change from run to run.
+# Words in R's output that change from run to run.
 CHANGING = re.compile(r"0x[0-9a-f]+|/tmp/\S+|Rtmp\S+|\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d")
 
 
 class Absent(Exception):
-    """What a suite needs is not there."""
+    """Something that a suite needs is absent."""
 
 
 def progress(text):
@@ -48,7 +48,7 @@ class Suites:
         return env
 
     def served(self, name):
-        """How many calls Limber computed, by the reports that the processes left."""
+        """Number of calls that Limber computed, by the reports of the processes."""
         calls = 0
         for path in self.folder.glob(f"{name}-*.json"):
             calls += json.loads(path.read_text()).get("served", {}).get("calls", 0)
@@ -106,7 +106,7 @@ class Suites:
     # ---- R ----
 
     def r_examples(self, name, limber):
-        """{package: lines of its examples' output}; None in the place of lines: it failed."""
+        """{package: output lines of its examples}, or None for the lines if they failed."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         script = """packages <- rownames(installed.packages(priority = c("base", "recommended")))
@@ -125,7 +125,7 @@ class Suites:
 
     @staticmethod
     def near(a, b):
-        """Whether two lines say the same but for the last digits of numbers."""
+        """Whether two lines agree except in the last digits of numbers."""
         a, b = CHANGING.sub("", a), CHANGING.sub("", b)
         if NUMBER.sub("#", a) != NUMBER.sub("#", b):
             return False
@@ -142,7 +142,8 @@ class Suites:
         return parts
 
     def differing(self, a, b):
-        """The help pages whose examples print something else; "": all failed in one of both."""
+        """Help pages whose examples print something different; "": the examples failed in one of
+        the runs."""
         if (a is None) != (b is None):
             return {""}
         a, b = self.parts(a), self.parts(b)

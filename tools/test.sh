@@ -42,11 +42,12 @@ done
 # shellcheck disable=SC2086
 setup $BUILD_PACKAGES $TEST_PACKAGES ${more:+$MORE_PACKAGES}
 
-# Builds share objects that hold no paths: prebuilt kernels take a third of a build's time.
+# Builds share objects that contain no paths, because prebuilt kernels take a third of a build's
+# time.
 launcher=
 ! command -v ccache > /dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
 export CCACHE_BASEDIR="$PWD"
-# What is compiled for GPUs is kept by its content, for later builds and clones, too.
+# GPU kernels are cached by content, for later builds and clones, too.
 kept=${XDG_CACHE_HOME:-${HOME:-$PWD/build-test}/.cache}/limber-tests
 : "${SIMT_CACHE:=$kept/simt}" "${LIMBER_TEST_CUBINS:=$kept/cubins}"
 export SIMT_CACHE LIMBER_TEST_CUBINS

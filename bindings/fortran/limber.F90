@@ -411,7 +411,8 @@ module limber
       type(limber_unit), intent(inout) :: unit
       integer(c_int) :: status
     end function
-    ! inout: what the problem points to changes, which gfortran would not believe of intent(in)
+    ! inout: the call changes memory that the problem points to; gfortran assumes that intent(in)
+    ! excludes this
     function limber_run(ctx, problem, report) bind(c) result(status)
       import
       type(c_ptr), value :: ctx, report
@@ -581,7 +582,7 @@ module limber
 
 contains
 
-  ! Text behind an address, "" for NULL.
+  ! The text at an address, "" for NULL.
   function text_at(address) result(text)
     type(c_ptr), intent(in) :: address
     character(len=:), allocatable :: text
@@ -597,7 +598,7 @@ contains
     end do
   end function
 
-  ! C's text in an array, limber_report's scheme say, up to its end.
+  ! A NUL-terminated C string in an array (such as limber_report's scheme) as Fortran text.
   function limber_text(letter) result(text)
     character(kind=c_char), intent(in) :: letter(:)
     character(len=:), allocatable :: text
@@ -629,7 +630,7 @@ contains
     text = text_at(status_meaning_c(status))
   end function
 
-  ! The format of that name; its kind is 0 where there is none.
+  ! The format with this name; its kind is 0 if there is none.
   function limber_format_of(name) result(format)
     character(len=*), intent(in) :: name
     type(limber_format) :: format
@@ -639,7 +640,7 @@ contains
     if (status /= LIMBER_STATUS_OK) format = limber_format()
   end function
 
-  ! The scheme of that name, for limber_contract; c_null_ptr where there is none.
+  ! The scheme with this name, for limber_contract; c_null_ptr if there is none.
   function limber_scheme(name) result(scheme)
     character(len=*), intent(in) :: name
     type(c_ptr) :: scheme, at
@@ -658,7 +659,7 @@ contains
     end do
   end function
 
-  ! limber_create without a limber_config; the same defaults.
+  ! limber_create with the default configuration.
   subroutine limber_open(ctx, backend, threads, cache_dir, verbose, stat, errmsg)
     type(c_ptr), intent(out) :: ctx
     character(len=*), intent(in), optional :: backend, cache_dir
@@ -681,7 +682,7 @@ contains
     call finish(limber_create(ctx, c_loc(config)), stat, errmsg)
   end subroutine
 
-  ! Hands a status on, and the text of a failure.
+  ! Sets stat, and errmsg to the error text after a failure.
   subroutine finish(status, stat, errmsg)
     integer(c_int), intent(in) :: status
     integer, intent(out) :: stat

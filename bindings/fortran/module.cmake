@@ -1,6 +1,6 @@
-# The library limber::fortran with the module `limber`, made by the project's own compiler: module
-# files of one serve no other, and not every version of it.  An installation includes this, too.
-# binary128 is served where the compiler's real128 is that.
+# The library limber::fortran with the module `limber`, compiled by the project's own compiler,
+# because module files are specific to a compiler and often to its version. Installations include
+# this file, too. binary128 is available if the compiler's real128 is that format.
 include(CheckFortranSourceCompiles)
 check_fortran_source_compiles("
 program wide

@@ -23,7 +23,7 @@ import numpy as np
 import qasm
 from limber.chart import chart, writable
 
-# format of state and matrices: (type, format's name, contract, scheme)
+# name: (type of state and matrices, format, contract, scheme)
 FORMATS = {
     "binary128": (None, "f128", "native", None),
     "f64": (np.float64, "f64", "native", None),
@@ -33,11 +33,12 @@ FORMATS = {
     "fp32-b": (np.float32, "f32", "fast", "fp32-b"),
     "f16": (np.float16, "f16", "native", None),
 }
-NOTHING = 2.0 ** -50     # elements of a matrix below it stand for 0, as cos(pi / 2) in doubles
+NOTHING = 2.0 ** -50     # smaller elements of a matrix count as 0, such as cos(pi / 2) in doubles
 
 
 def fuse(gates, most):
-    """Matrices on at most `most` qubits: a gate joins the last one while their qubits fit."""
+    """Fuses gates to matrices on at most `most` qubits: a gate joins the last matrix while qubits
+    fit."""
     fused = []
     for gate in gates:
         if len(gate.qubits) > most:
@@ -53,7 +54,7 @@ def fuse(gates, most):
 
 
 def widen(gate, qubits):
-    """The gate's matrix on more qubits."""
+    """A gate's matrix expanded to more qubits."""
     rest = [q for q in qubits if q not in gate.qubits]
     matrix = np.kron(gate.matrix, np.eye(1 << len(rest)))
     axes = [(list(gate.qubits) + rest).index(q) for q in qubits]
@@ -63,7 +64,7 @@ def widen(gate, qubits):
 
 
 class Arithmetic:
-    """Arrays of a format and their products; binary128 is two words a number."""
+    """Arrays of a format and their products; a binary128 number is two 64-bit words."""
 
     def __init__(self, name, blas=None):
         self.kind, self.format, self.contract, self.scheme = FORMATS[name]
@@ -88,7 +89,8 @@ class Arithmetic:
             try:
                 c = self.context.matmul(a, b, contract=self.contract, scheme=self.scheme,
                                         dtype=self.format)
-            except self.limber.NoScheme:    # a line of a spreads too far for the scheme's limbs
+            # the elements of a line span too wide a range for the scheme
+            except self.limber.NoScheme:
                 self.refused += 1
                 c = self.context.matmul(a, b, contract="native", dtype=self.format)
         self.seconds += time.perf_counter() - start
@@ -96,12 +98,13 @@ class Arithmetic:
 
 
 def simulate(qubits, gates, arithmetic, progress):
-    """The state [2][2^qubits], real and imaginary; the first qubit is an index's lowest bit."""
+    """The state [2][2^qubits], real and imaginary parts; the first qubit is the lowest bit of an
+    index."""
     tail = (2,) if arithmetic.quad else ()
     state = np.zeros((2, 1 << qubits))
     state[0, 0] = 1
     state = arithmetic.of(state).reshape((2,) * (qubits + 1) + tail)
-    order = list(range(qubits))[::-1]       # the qubit of each axis behind the first
+    order = list(range(qubits))[::-1]       # qubit of each axis after the first
     for i, gate in enumerate(gates):
         progress(i, len(gates))
         k = len(gate.qubits)
@@ -121,7 +124,7 @@ def simulate(qubits, gates, arithmetic, progress):
 
 
 def amplitudes(state, arithmetic):
-    """As doubles, and what these leave of binary128."""
+    """Amplitudes as doubles, and for binary128 the remainders."""
     if arithmetic.quad:
         return arithmetic.limber.Quad.of_words(state).to_pairs()
     return state.astype(np.float64), 0
@@ -134,7 +137,7 @@ def largest_error(state, reference):
 
 
 def bar(name):
-    """Progress on a terminal."""
+    """A progress bar on a terminal."""
     if not sys.stderr.isatty():
         return lambda done, all_of: None
 

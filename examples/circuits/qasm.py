@@ -16,9 +16,9 @@ TOKEN = re.compile(r"""(?P<space>\s+|//[^\n]*)|(?P<number>(?:\d+\.\d*|\.\d+|\d+)
     |(?P<word>[A-Za-z_]\w*)|(?P<text>"[^"\n]*")|(?P<sign>->|==|[;,(){}\[\]+\-*/^])""", re.X)
 FUNCTIONS = {"sin": math.sin, "cos": math.cos, "tan": math.tan, "exp": math.exp, "ln": math.log,
              "sqrt": math.sqrt}
-DEEPEST = 100               # brackets and signs in each other
-LARGEST = 1 << 20           # bits of a register
-LONGEST = 10_000_000        # gates of a program
+DEEPEST = 100               # nesting depth of brackets and signs
+LARGEST = 1 << 20           # bits in a register
+LONGEST = 10_000_000        # gates in a program
 
 
 class Error(Exception):
@@ -61,7 +61,7 @@ SWAP = np.eye(4)[[0, 2, 1, 3]]
 
 
 def relative_toffoli():
-    """rccx: ccx but for signs, as qelib1.inc has it."""
+    """rccx: ccx up to signs, as defined in qelib1.inc."""
     m = np.eye(8, dtype=complex)
     m[5, 5], m[6:, 6:] = -1, np.array([[0, -1j], [1j, 0]])
     return m
@@ -75,7 +75,7 @@ def relative_cccx():
 
 
 def turn(theta, phi, lam):
-    """A turn about an axis in the plane: rx and ry."""
+    """A rotation about an axis in the plane, for rx and ry."""
     return lambda angle: u3(angle * theta, phi, lam)
 
 
@@ -140,7 +140,7 @@ class Reader:
         return self.tokens[self.next][1]
 
     def take(self, what=None, kind=None):
-        """The next token, which is `what`, or of a kind."""
+        """Consumes the next token, which must be `what` or of a kind."""
         found, text, at = self.tokens[self.next]
         if (what is not None and text != what) or (kind is not None and found != kind):
             raise self.error(at, f"{text} where {what or 'a ' + kind} should be")
@@ -150,7 +150,7 @@ class Reader:
     def here(self):
         return self.tokens[self.next][2]
 
-    # Expressions: a function of the values of parameters.
+    # Expressions become functions of the parameters' values.
 
     def expression(self, names):
         left = self.product(names)
@@ -296,7 +296,7 @@ class Reader:
                 raise self.error(at, f"{name} takes {want} {what}{'s' * (want != 1)}, not {have}")
 
     def apply(self, name, made_of, values, qubits, at):
-        """made_of: a definition, or None of a gate that is built in."""
+        """Applies a gate. made_of: its definition, or None for a built-in gate."""
         if len(set(qubits)) < len(qubits):
             raise self.error(at, f"{name} takes the same qubit twice")
         if self.measured & set(qubits):
@@ -316,7 +316,7 @@ class Reader:
                        [where[p] for p in inner_places], inner_at)
 
     def gate(self):
-        """A use of a gate, on all qubits of registers that are named as a whole."""
+        """Parses the use of a gate; whole registers stand for each of their qubits."""
         at, name = self.here(), self.take(kind="word")
         values = [e({}) for e in self.values([])]
         found = self.arguments()
@@ -402,7 +402,7 @@ class Reader:
             self.gate()
 
     def read(self):
-        if self.peek() != "include":        # published files leave the version out now and then
+        if self.peek() != "include":        # published files sometimes omit the version
             self.take("OPENQASM")
             at, version = self.here(), self.take(kind="number")
             if float(version) != 2:

@@ -29,7 +29,7 @@ def main():
     lines = [f"{len(images)} images: {chosen.components} of 784 components hold {100 * part:.2f}% "
              f"of the variance, the first {values[0]:.10g}"]
     off = 0
-    if chosen.blas:             # what the products' roundings did
+    if chosen.blas:             # effect of the products' roundings
         exact = covariance(images, Products())
         off = np.abs(covariance(images, Products(chosen.blas)) - exact).max() / np.abs(exact).max()
         lines.append(f"largest error of the covariance, of its largest element: {off:.2g}")

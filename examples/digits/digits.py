@@ -15,7 +15,7 @@ from limber.chart import writable, write_whole
 
 
 def options(description, **more):
-    """The programs' options; `more` are whole numbers with their defaults and meanings."""
+    """Parses the programs' options; `more` are integers with their defaults and meanings."""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--data", default=os.environ.get("LIMBER_DATA"), metavar="FOLDER",
                    help="holds mnist/t10k-images-idx3-ubyte.gz and -labels-idx1- (LIMBER_DATA)")
@@ -82,14 +82,14 @@ class Products:
         return c
 
     def times(self):
-        """Of a program up to here."""
+        """Times since the program's start."""
         return {"by": "exact" if self.blas is None else f"blas {self.blas}",
                 "computed_by": self.scheme, "seconds": time.perf_counter() - self.start,
                 "seconds_in_products": self.seconds}
 
 
 def tell(chosen, times, lines, **facts):
-    """Prints times and what was found, as lines or as one object."""
+    """Prints times and results, as lines or as one JSON object."""
     if chosen.json:
         print(json.dumps({**times, **facts}))
         return

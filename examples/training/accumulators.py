@@ -29,7 +29,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import digits       # noqa: E402
 
 BATCH = 100
-PROFILED = 10       # steps, after the training
+PROFILED = 10       # steps that are profiled after the training
 PRODUCTS = ("aten::convolution", "aten::convolution_backward", "aten::addmm", "aten::mm")
 
 
@@ -48,7 +48,7 @@ def network():
 
 
 def sums(images):
-    """The lengths of all sums of the network's products, by layer and product."""
+    """The lengths of all sums in the network's products, by layer and product."""
     return {"conv 1 forward": 9, "conv 1 weights": BATCH * 196, "conv 2 forward": 72,
             "conv 2 input": 144, "conv 2 weights": BATCH * 49, "linear forward": 784,
             "linear input": 10, "linear weights": BATCH}
@@ -60,7 +60,7 @@ def train(images, labels, split, config, seed, epochs, progress):
     net = network()
     injected = limber.torch.inject(net, config) if config else None
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
-    scale, seconds, steps = 1024.0, 0.0, 0      # of the loss: small gradients are lost in FP8
+    scale, seconds, steps = 1024.0, 0.0, 0      # loss scale: small gradients underflow in FP8
 
     def step(batch):
         optimizer.zero_grad()
@@ -69,7 +69,7 @@ def train(images, labels, split, config, seed, epochs, progress):
         finite = all(torch.isfinite(p.grad).all() for p in net.parameters())
         for p in net.parameters():
             p.grad /= scale
-        if finite:      # a step whose gradients overflowed is left out
+        if finite:      # a step whose gradients overflowed is skipped
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimizer.step()
         if injected:
@@ -93,7 +93,8 @@ def train(images, labels, split, config, seed, epochs, progress):
 
 
 def share_of_products(step, split):
-    """Of the time of some more steps, by PyTorch's profiler: its own products, and Limber's."""
+    """The share of products, PyTorch's and Limber's, in the time of some further steps, by
+    PyTorch's profiler."""
     with torch.autograd.profiler.profile() as profile:
         start = time.perf_counter()
         for _ in range(PROFILED):
@@ -117,7 +118,7 @@ def unit_of(bits, group, operands):
 
 
 def lost(unit):
-    """The largest n (1 - retention) of all sums; with 50 the model's limit is ln 50."""
+    """The largest n (1 - retention) of all sums; the model's limit is ln 50."""
     def one(n):
         kept = limber.unit_retention(unit, n)
         return 0 if math.isnan(kept) else n * (1 - kept)
@@ -125,7 +126,7 @@ def lost(unit):
 
 
 def bar(what):
-    """Progress on a terminal."""
+    """A progress bar on a terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     return lambda done, of: print(f"\033[K{what}: epoch {done} of {of}", end="\r", file=sys.stderr,

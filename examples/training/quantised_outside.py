@@ -28,7 +28,7 @@ from limber.chart import chart, writable
 try:
     from qtorch import FloatingPoint
     from qtorch.quant import Quantizer, float_quantize
-except Exception:       # it is not there, or cannot compile itself
+except Exception:       # it is absent, or cannot compile itself
     float_quantize = None
 try:
     import mx
@@ -39,7 +39,7 @@ except ImportError:
     mx = None
 warnings.filterwarnings("ignore", module="mx")
 
-SUMS = "mul=e5m2 acc=e5m2"      # of the unit
+SUMS = "mul=e5m2 acc=e5m2"      # rounding of products and sums in the unit
 PLAIN, SCALED = "in=e5m2", "in=e5m2:sat scale=e8m0:32:floor"
 
 
@@ -49,7 +49,7 @@ def rounded(x):
     return torch.from_numpy(limber.quantize(x.numpy(), "e5m2", rounding="away"))
 
 
-# simulator: (the unit's operands, its product with sums in FP32)
+# simulator: (operand format of the unit, product with FP32 sums)
 PEERS = {"QPyTorch" if float_quantize else "limber.quantize":
          (PLAIN, lambda a, b: rounded(rounded(a) @ rounded(b)))}
 if mx:
@@ -57,7 +57,7 @@ if mx:
 
 
 def timed(function, *args, **options):
-    """(what it gives, seconds) of a second call."""
+    """(result, seconds) of a second call."""
     function(*args, **options)
     start = time.perf_counter()
     made = function(*args, **options)
@@ -83,7 +83,7 @@ def distances(sizes, groups):
 # ---- a training step ----------------------------------------------------------------------------
 
 class Quantised(torch.nn.Module):
-    """A layer between QPyTorch's roundings of what goes in and out, forward and backward."""
+    """A layer wrapped in QPyTorch's roundings of its input and output, forward and backward."""
 
     def __init__(self, layer):
         super().__init__()
@@ -128,7 +128,7 @@ def step(net, optimizer, images, labels, rounds):
 
 
 def steps(count):
-    """{way: seconds of the fastest of `count` steps}; ways take turns."""
+    """{way: seconds of the fastest of `count` steps}; ways alternate."""
     torch.manual_seed(2)
     images, labels = torch.randn(100, 1, 28, 28), torch.randint(10, (100,))
     best = {}
@@ -138,7 +138,7 @@ def steps(count):
             if config:
                 injected.enter_context(limber.torch.inject(net, config))
             made.append((name, net, torch.optim.SGD(net.parameters(), lr=0.01), rounds))
-        for turn in range(count + 1):       # the first compiles
+        for turn in range(count + 1):       # the first turn compiles
             for name, net, optimizer, rounds in made:
                 start = time.perf_counter()
                 step(net, optimizer, images, labels, rounds)
@@ -149,14 +149,14 @@ def steps(count):
 
 
 def numbers(text):
-    """For argparse's `type`: whole numbers from 1 on, with commas between."""
+    """A type for argparse: integers from 1 on, separated by commas."""
     found = [int(word) for word in text.split(",")]
     if min(found) < 1:
         raise ValueError
     return found
 
 
-numbers.__name__ = "list of numbers"       # as argparse calls it
+numbers.__name__ = "list of numbers"       # name in argparse's messages
 
 
 def main():

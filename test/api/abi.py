@@ -10,12 +10,12 @@ import copy
 import sys
 import xml.etree.ElementTree as ET
 
-# The library owns them, and tells its callers how far they reach or only lends them.
+# Structures that the library allocates: it tells callers their size, or only lends them.
 GROW = {"limber_cache_entry", "limber_part"}
 
 
 def name_of(types, key, depth=0):
-    """A type as text; what a pointer points to is compared where it is declared."""
+    """Names a type as text; the target of a pointer is compared where it is declared."""
     node = types.get(key)
     if node is None or depth > 8:
         return "?"
@@ -38,7 +38,7 @@ def signature(types, node, depth=0):
 
 
 def read(root):
-    """Functions, structures and enumerations by name."""
+    """Reads functions, structures and enumerations by name."""
     types = {node.get("id"): node for node in root.iter() if node.get("id")}
     functions, structures, constants = {}, {}, {}
     for node in root.iter("function-decl"):

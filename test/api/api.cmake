@@ -14,7 +14,7 @@ test_program(api/test_embed.c)
 target_compile_definitions(test_embed PRIVATE LIMBER_SHARED="$<TARGET_FILE:limber>")
 test_run(test_embed)
 
-# The example for GPUs, on the stand-ins and where there is nothing.
+# The example for GPUs, on the stand-ins and without a device.
 add_executable(example_gpu ${PROJECT_SOURCE_DIR}/examples/gpu.c)
 target_link_libraries(example_gpu PRIVATE limber ${CMAKE_DL_LIBS})
 add_dependencies(example_gpu simt_cuda simt_nvrtc)
@@ -46,7 +46,7 @@ if(TARGET limber_cli AND NOT LIMBER_SANITIZE)   # an outside program cannot link
   set_tests_properties(install PROPERTIES TIMEOUT 600)
 endif()
 
-# A program of version 0.2 with the newest library, and what of the binary interface has changed.
+# A program of version 0.2 with the newest library, and the changes of the binary interface.
 add_executable(abi_program ${CMAKE_CURRENT_LIST_DIR}/abi/program.c)
 target_include_directories(abi_program BEFORE PRIVATE ${CMAKE_CURRENT_LIST_DIR}/abi/0.2)
 target_link_libraries(abi_program PRIVATE limber)

@@ -14,13 +14,14 @@ grep -q 'condition about [0-9.]*e+1[23] ' "$work/out" || fail "not of condition 
 ! grep -q 'elements of b are rounded' "$work/out" || fail "b is not exact"
 awk '/^refined to / { good = $3 >= 30 && $7 < 8 } END { exit !good }' "$work/out" ||
     fail "expected 30 digits, and fewer than 8 in FP64"
-# Elimination in binary128, by loops and by Limber's products, has the digits that its precision
+# Elimination in binary128, by loops and by Limber's products, has as many digits as binary128
 # gives.
 awk '/^binary128 elimination/ { n++; for (i = 1; i <= NF; i++) if ($i ~ /e-/) { d = $(i + 1); break }
      good += d >= 18 && d <= 30 } END { exit !(n == 2 && good == 2) }' "$work/out" ||
     fail "expected about 22 digits by elimination"
 
-# Hilbert's matrix times a common multiple of its denominators: exact, of condition beyond 1e24.
+# Hilbert's matrix times a common multiple of its denominators: exact, with a condition number
+# beyond 1e24.
 awk 'BEGIN { n = 18; print "%%MatrixMarket matrix coordinate real general"; print n, n, n * n
              for (i = 1; i <= n; i++)
                  for (j = 1; j <= n; j++)

@@ -48,7 +48,7 @@ if command -v python3 > /dev/null; then
     # shellcheck disable=SC2046
     python3 "$source/test/docs/pages.py" --links "$pages" \
         $(cd "$pages" && ls docs/*.md ./*.md) > "$work/log" || { cat "$work/log"; exit 1; }
-    # Nothing tells the package where the library is: they have one prefix.
+    # The package finds the library by itself, as both have one prefix.
     PYTHONPATH=$work/prefix/share/limber/python
     export PYTHONPATH
     unset LIMBER_LIBRARY
@@ -61,7 +61,7 @@ if command -v python3 > /dev/null; then
     fi
 fi
 
-# As the system's BLAS: found by its name, which is a link in a folder that is not ours.
+# Installed as the system's BLAS: found by its name, a link in a folder outside ours.
 if [ -f "$libdir/limber/libblas.so.3" ]; then
     cat > "$work/blas.c" <<'END'
 void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
@@ -88,7 +88,7 @@ END
             cp -a /etc/alternatives "$work/alternatives"
             ln -sfn "$libdir/limber/libblas.so.3" "$work/alternatives/${link##*/}"
             unshare -m sh -c "mount --bind '$work/alternatives' /etc/alternatives && $run"
-            # NumPy and R of the system load what the link names; R puts its folders first
+            # NumPy and R of the system load the link's target; R puts its own folders first
             served() {  # program and its arguments
                 rm -f "$work/served"
                 unshare -m env LIMBER_CONTRACT=correct LIMBER_BACKEND=interp \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber_apply: the bits of every instruction set, table, length and number of threads are those
- * of one element after the other; and what it refuses. */
+ * Tests limber_apply: every instruction set, table, length and thread count gives the bits of
+ * computing one element after the other; invalid calls are refused. */
 #include "support.h"
 
 #include "ir/function.h"
@@ -25,7 +25,7 @@ static limber_context *context[MOST];
 static int contexts;
 static unsigned char *src, *want, *got;
 
-static limber_context *add(const char *backend, int threads)
+static limber_context *add_context(const char *backend, int threads)
 {
     limber_config config = LIMBER_CONFIG_INIT;
 
@@ -41,9 +41,9 @@ static int set_up(void **state)
 {
     (void)state;
     context[contexts++] = NULL;
-    add("interp", 1);
-    add(NULL, 1);
-    add(NULL, 3);
+    add_context("interp", 1);
+    add_context(NULL, 1);
+    add_context(NULL, 3);
 #ifdef LIMBER_HAVE_LLVM
     struct diag d = { 0 };
     struct target here;
@@ -51,7 +51,7 @@ static int set_up(void **state)
     for (size_t t = 0; limber_backend_llvm.probe(&here, &d) && t < COUNT(targets); t++)
         if (strstr(here.features, targets[t].needs) && contexts < MOST &&
             (!strcmp(targets[t].needs, "avx2") || !strcmp(targets[t].needs, "avx512"))) {
-            struct target *to = &add(NULL, 1)->machine.target;
+            struct target *to = &add_context(NULL, 1)->machine.target;
 
             memset(to, 0, sizeof *to);
             assert_true(limber_target_parse(to, targets[t].text, &d));
@@ -64,7 +64,7 @@ static int set_up(void **state)
     return !src || !want || !got;
 }
 
-static int drop(void **state)
+static int tear_down(void **state)
 {
     (void)state;
     while (contexts > 0)
@@ -75,7 +75,8 @@ static int drop(void **state)
     return 0;
 }
 
-/* One element after the other, by the arithmetic that test_functions holds against MPFR. */
+/* Computes the expected result element by element, with arithmetic that test_functions compares
+ * with MPFR. */
 static void one_by_one(const limber_elementwise *e, void *dst)
 {
     bool single = e->compute == LIMBER_COMPUTE_F32;
@@ -166,8 +167,8 @@ static void test_short(void **state)
     }
 }
 
-/* Tables and tasks. */
-static void test_long(void **state)
+/* Arrays so long that tables of results are used and work is split into tasks. */
+static void test_long_arrays(void **state)
 {
     struct rng r = { 2 };
 
@@ -180,13 +181,14 @@ static void test_long(void **state)
         e.count = trial % 3 ? LONGEST : 20000;
         fill_any(&r, &e, 0);
         check(e, 0);
-        e.count = 100; /* the table is there now */
+        e.count = 100; /* the table exists now */
         check(e, 0);
     }
 }
 
-/* Numbers of binary32 over all codes, and over those from 2^-8 to 2^8, where functions bend. */
-static void test_singles(void **state)
+/* Binary32 numbers over all codes, and over codes from 2^-8 to 2^8, where functions are most
+ * curved. */
+static void test_binary32_codes(void **state)
 {
     const size_t count = SANITIZED ? 4000 : 60000;
     struct rng r = { 41 };
@@ -213,8 +215,9 @@ static void test_singles(void **state)
         }
 }
 
-/* Functions that decide by single doubles how a result is rounded: all operands, with
- * LIMBER_TEST_LONG, against those of the same numbers as doubles, which pairs compute. */
+/* Functions that decide by double arithmetic how a binary32 result is rounded: with
+ * LIMBER_TEST_LONG, all operands are compared with results in binary64, which are computed by
+ * double-doubles. */
 static void test_every_single(void **state)
 {
     static const limber_function quick[] = { LIMBER_FUNCTION_EXP,       LIMBER_FUNCTION_TANH,
@@ -222,7 +225,7 @@ static void test_every_single(void **state)
                                              LIMBER_FUNCTION_GELU_TANH, LIMBER_FUNCTION_SIGMOID };
     enum { PART = 1 << 15 };
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
-    limber_context *c = context[2]; /* compiled, one thread */
+    limber_context *c = context[2]; /* compiled kernels, one thread */
 
     (void)state;
     if (!is_long())
@@ -256,13 +259,13 @@ static void put_bits(int64_t i, uint64_t bits)
     memcpy(src + i * 8, &bits, 8);
 }
 
-/* Doubles of all exponents; and such that values, or what they lack, are subnormal.  Where one
- * operation rounds a value, it is the result. */
-static void test_ends_of_the_range(void **state)
+/* Doubles near the ends of the range, so that results or their errors are subnormal; then of any
+ * exponent.  Functions that C computes with a single rounding are compared with C. */
+static void test_underflow_and_extremes(void **state)
 {
     static const struct {
         limber_function function;
-        int first, count; /* exponents, biased */
+        int first, count; /* biased exponents */
     } ends[] = { { LIMBER_FUNCTION_SQUARE, 1023 - 545, 70 },
                  { LIMBER_FUNCTION_SQRT, 0, 70 },
                  { LIMBER_FUNCTION_LEAKY_RELU, 0, 70 },
@@ -306,7 +309,7 @@ static void test_ends_of_the_range(void **state)
     }
 }
 
-/* More functions than there is room for. */
+/* More tables than the cache holds. */
 static void test_many_tables(void **state)
 {
     struct rng r = { 3 };
@@ -322,14 +325,15 @@ static void test_many_tables(void **state)
         e.function = (limber_function)f;
         check(e, 0);
     }
-    e.function = LIMBER_FUNCTION_LEAKY_RELU; /* of one function, too; the first come back */
+    /* one function with many parameters; the first tables are evicted and made again */
+    e.function = LIMBER_FUNCTION_LEAKY_RELU;
     for (int p = 0; p < 80; p++) {
         e.p = p % 50 / 64.0;
         check(e, 0);
     }
 }
 
-/* Doubles next to the numbers, and to the middles, of every small format. */
+/* Doubles adjacent to every number and midpoint of the small formats. */
 static void test_rounding(void **state)
 {
     static const char *const names[] = { "f16", "bf16", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1" };
@@ -390,7 +394,7 @@ static void test_in_place(void **state)
     }
 }
 
-/* Formats beyond binary64 and integers are converted alone. */
+/* Casts of formats wider than binary64, and of integers, which have separate conversions. */
 static void test_cast(void **state)
 {
     static const char *const names[] = { "f16", "f32", "f64", "f128", "dd", "i8", "i32", "i64" };
@@ -496,12 +500,12 @@ int main(void)
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_short),
-        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_long_arrays),
         cmocka_unit_test(test_many_tables),
-        cmocka_unit_test(test_singles),
+        cmocka_unit_test(test_binary32_codes),
         cmocka_unit_test(test_every_single),
-        cmocka_unit_test(test_ends_of_the_range),
+        cmocka_unit_test(test_underflow_and_extremes),
     };
 
-    return cmocka_run_group_tests(tests, set_up, drop);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber_apply of every number of the formats of 8 and 16 bits and fewer, by every function, to
- * its own and one of three others (LIMBER_TEST_LONG=1: every one), in every direction of
- * rounding, beside MPFR: a result is the number of the
- * format on the right side of the exact value, found among all numbers of the format. */
+ * Tests limber_apply on every number of the formats of 8 and 16 bits and fewer, by every function,
+ * to its own and one of three others (LIMBER_TEST_LONG=1: every one), in every direction of
+ * rounding, beside MPFR: a result is the number of the format on the right side of the exact value,
+ * found among all numbers of the format. */
 #include "codes.h"
 #include "function_reference.h"
 
@@ -20,7 +20,8 @@ enum { CODES = 1 << 16, MODES = LIMBER_ROUND_ODD + 1 };
 
 static const char *const names[] = { "f16",  "bf16", "e4m3",     "e5m2",    "e3m2",
                                      "e2m3", "e2m1", "e4m3fnuz", "e5m2fnuz" };
-enum { FORMATS = sizeof names / sizeof *names, WIDE = 2 }; /* the first two hold all others */
+/* the first two represent all numbers of the others */
+enum { FORMATS = sizeof names / sizeof *names, WIDE = 2 };
 
 struct value {
     double x;
@@ -29,15 +30,16 @@ struct value {
 
 static struct format {
     limber_format f;
-    struct value sorted[CODES]; /* finite ones; of zeros the positive one */
+    struct value sorted[CODES]; /* finite numbers in order; zero only once, positive */
     int count;
 } formats[FORMATS];
 
 static double x_of[WIDE][CODES], exact[WIDE][CODES];
 static limber_context *vectors;
-static unsigned step_of[WIDE]; /* between the codes of 16 bits that are operands */
+static unsigned step_of[WIDE]; /* step between the operands' codes in a 16-bit format */
 
-/* All codes of one format of 16 bits for each function, and some of the other. */
+/* Step of codes: each function is tested on all codes of one 16-bit format, and on a sample of the
+ * other's. */
 static unsigned step_for(int function, int wide)
 {
     return SANITIZED ? 61 : is_taken((size_t)(function + wide), 2) ? 1 : 7;
@@ -88,15 +90,16 @@ static int set_up(void **state)
     return 0;
 }
 
-static int drop(void **state)
+static int tear_down(void **state)
 {
     (void)state;
     limber_destroy(vectors);
     return 0;
 }
 
-/* Which of two neighbours, or of one twice. */
-static unsigned choose(const struct value *low, const struct value *high, double x, int mode)
+/* The code that rounding x in this mode selects from its neighbours. */
+static unsigned select_neighbour(const struct value *low, const struct value *high, double x,
+                                 int mode)
 {
     double middle = low->x / 2 + high->x / 2;
     bool down;
@@ -112,21 +115,22 @@ static unsigned choose(const struct value *low, const struct value *high, double
     return down ? low->code : high->code;
 }
 
-/* What results are, in all directions. */
+/* Rounds x in every mode by searching the sorted numbers. */
 static void round_all(const struct format *f, double x, unsigned char code[MODES][2])
 {
     const struct value *low = f->sorted, *high;
     int n = f->count;
     unsigned sign = 1u << (f->f.exp_bits + f->f.frac_bits);
 
-    if (!(fabs(x) <= f->sorted[f->count - 1].x)) { /* as test_format has it */
+    /* out of range: limber_convert, which test_format checks */
+    if (!(fabs(x) <= f->sorted[f->count - 1].x)) {
         for (int mode = 0; mode < MODES; mode++) {
             memset(code[mode], 0, 2);
             limber_convert(code[mode], f->f, &x, LIMBER_F64, 1, (limber_rounding)mode);
         }
         return;
     }
-    while (n > 1) { /* the last one that is not above x */
+    while (n > 1) { /* find the last number that is not above x */
         int half = n / 2;
 
         if (low[half].x <= x)
@@ -135,10 +139,10 @@ static void round_all(const struct format *f, double x, unsigned char code[MODES
     }
     high = low->x == x ? low : low + 1;
     for (int mode = 0; mode < MODES; mode++) {
-        unsigned c = low == high ? low->code : choose(low, high, x, mode);
+        unsigned c = low == high ? low->code : select_neighbour(low, high, x, mode);
 
         if (c || !(f->f.flags & LIMBER_FORMAT_NO_MINUS_ZERO))
-            c |= x < 0 || signbit(x) ? sign : 0; /* also of a zero */
+            c |= x < 0 || signbit(x) ? sign : 0; /* also for a zero */
         code[mode][0] = (unsigned char)c;
         code[mode][1] = (unsigned char)(c >> 8);
     }
@@ -160,7 +164,7 @@ static const unsigned char *operand(const struct format *from, size_t *count)
     return codes;
 }
 
-/* One function from one format to another, the pair of number `at`. */
+/* Checks a function from one format to another in all modes; `at` is the index of the pair. */
 static void check(limber_elementwise e, int at, const struct format *to, const double *want)
 {
     static unsigned char wanted[MODES][2 * CODES], got[2 * CODES];
@@ -179,7 +183,7 @@ static void check(limber_elementwise e, int at, const struct format *to, const d
     e.dst = got;
     for (int mode = 0; mode < MODES; mode++)
         for (int c = 0; c < 2; c++) {
-            /* to nearest by both, another direction by one of them, which pairs take in turn */
+            /* to nearest by both contexts, other modes alternate between them */
             if (mode && !is_taken((size_t)(e.function + at + mode + c), 2))
                 continue;
             e.rounding = (limber_rounding)mode;
@@ -200,7 +204,7 @@ static void check(limber_elementwise e, int at, const struct format *to, const d
         }
 }
 
-/* The exact values at all numbers of a narrow format, which are numbers of f16. */
+/* Exact values for a narrow format's numbers, which f16 represents, too. */
 static void values_of(const limber_elementwise *e, int from, double *want)
 {
     const unsigned char *src = e->src;
@@ -248,7 +252,8 @@ static void check_function(limber_function function, double p, double q)
     }
 }
 
-/* Rounded once; a posit of 32 bits, as other formats of more than 16, may be its neighbour. */
+/* Whether a result is correctly rounded.  For formats wider than 16 bits, and 32-bit posits, the
+ * neighbour is accepted. */
 static bool is_rounded(double x, limber_format f, const unsigned char *got)
 {
     uint32_t code = 0, want;
@@ -267,7 +272,7 @@ static bool is_rounded(double x, limber_format f, const unsigned char *got)
     return ok;
 }
 
-/* From and to posits. */
+/* Conversions from and to posits. */
 static void test_posits(void **state)
 {
     static const limber_format *const to[] = { &LIMBER_POSIT8, &LIMBER_POSIT16, &LIMBER_POSIT32,
@@ -308,25 +313,25 @@ static void test_posits(void **state)
         }
 }
 
-/* Half of the functions a test, so that a run shows where it is. */
+/* Half of the functions per test, so that progress is visible. */
 static void check_functions(int first, int last)
 {
     for (int f = first; f < last; f++) {
         check_function((limber_function)f, f == LIMBER_FUNCTION_CLAMP ? -1.5 : 0.01, 2.25);
-        if (f == LIMBER_FUNCTION_LEAKY_RELU) { /* a number that has no bits to spare */
+        if (f == LIMBER_FUNCTION_LEAKY_RELU) { /* a parameter with a full significand */
             check_function((limber_function)f, -0x1.5555555555555p-2, 0);
             check_function((limber_function)f, 0x1.921fb54442d18p+1, 0);
         }
     }
 }
 
-static void test_first(void **state)
+static void test_first_half_of_functions(void **state)
 {
     (void)state;
     check_functions(0, LIMBER_FUNCTION_COUNT / 2);
 }
 
-static void test_second(void **state)
+static void test_second_half_of_functions(void **state)
 {
     (void)state;
     check_functions(LIMBER_FUNCTION_COUNT / 2, LIMBER_FUNCTION_COUNT);
@@ -334,8 +339,9 @@ static void test_second(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_first), cmocka_unit_test(test_second),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_first_half_of_functions),
+                                        cmocka_unit_test(test_second_half_of_functions),
                                         cmocka_unit_test(test_posits) };
 
-    return cmocka_run_group_tests(tests, set_up, drop);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

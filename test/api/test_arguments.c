@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every argument outside its domain is refused with its name, and C stays as it was. */
+ * Every argument outside its domain is refused by name, and C stays unchanged. */
 #include "engine_support.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static int close_context(void **state)
     return 0;
 }
 
-static void good(struct trial *t)
+static void valid_call(struct trial *t)
 {
     limber_format f64 = named("f64");
 
@@ -47,15 +47,15 @@ static void good(struct trial *t)
     t->mc = (limber_matrix){ t->c, f64, 4, 1 };
 }
 
-static limber_status go(struct trial *t)
+static limber_status run(struct trial *t)
 {
     return limber_gemm(t->ctx, t->pcontract, t->m, t->n, t->k, NULL, t->ma, t->mb, NULL,
                        output_of(t->mc), NULL);
 }
 
-static void refused(struct trial *t, const char *word)
+static void expect_refused(struct trial *t, const char *word)
 {
-    limber_status s = go(t);
+    limber_status s = run(t);
 
     if (s != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), word) ||
         strncmp(limber_error_text(), "gemm: ", 6) != 0)
@@ -67,9 +67,9 @@ static void refused(struct trial *t, const char *word)
 #define BAD(change, word) \
     do { \
         struct trial t; \
-        good(&t); \
+        valid_call(&t); \
         change; \
-        refused(&t, word); \
+        expect_refused(&t, word); \
     } while (0)
 
 static void a_good_call_passes(void **state)
@@ -77,8 +77,8 @@ static void a_good_call_passes(void **state)
     struct trial t;
 
     (void)state;
-    good(&t);
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
+    valid_call(&t);
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
     for (int i = 0; i < 12; i++)
         assert_true(t.c[i] == 5);
     assert_true(t.c[12] == 7);
@@ -104,33 +104,35 @@ static void strides(void **state)
     BAD(t.mb.row_stride = -1, "b.row_stride");
     BAD(t.mc.col_stride = -1, "c.col_stride");
     BAD(t.mc.row_stride = 0, "c: row_stride");
-    BAD(t.mc.row_stride = 3, "c: row_stride");            /* rows of four, three apart */
+    /* rows of four elements, only three apart */
+    BAD(t.mc.row_stride = 3, "c: row_stride");
     BAD((t.mc.row_stride = 2, t.mc.col_stride = 2), "c: row_stride");
-    BAD((t.mc.row_stride = 6, t.mc.col_stride = 4), "c: row_stride");    /* (2,0) and (0,3) */
+    /* (2,0) and (0,3) coincide */
+    BAD((t.mc.row_stride = 6, t.mc.col_stride = 4), "c: row_stride");
     BAD(t.ma.row_stride = INT64_MAX, "a: ");
     BAD(t.mb.col_stride = INT64_MAX / 2, "b: ");
     BAD((t.m = INT64_MAX, t.k = INT64_MAX, t.ma.row_stride = t.ma.col_stride = 0), "a: ");
     BAD((t.k = INT64_MAX / 64, t.ma.row_stride = t.ma.col_stride = 0), "a: ");
 }
 
-/* Strides that look odd and are fine. */
+/* Unusual strides that are valid. */
 static void strides_that_are_distinct(void **state)
 {
     struct trial t;
 
     (void)state;
-    good(&t);
-    t.mc.row_stride = 2; /* (0,j) at 0 7 14 21, (1,j) at 2.., (2,j) at 4..: all differ */
+    valid_call(&t);
+    t.mc.row_stride = 2; /* (0,j) at 0 7 14 21, (1,j) at 2.., (2,j) at 4..: all distinct */
     t.mc.col_stride = 7;
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
     assert_true(t.c[25] == 5 && t.c[1] == 7);
-    good(&t);
-    t.ma.row_stride = t.ma.col_stride = 0; /* operands may repeat themselves */
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
-    good(&t);
+    valid_call(&t);
+    t.ma.row_stride = t.ma.col_stride = 0; /* operands may overlap themselves */
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
+    valid_call(&t);
     t.m = 1;
-    t.mc.row_stride = 0; /* one row: its stride does not matter */
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
+    t.mc.row_stride = 0; /* the stride of a single row does not matter */
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
 }
 
 static void empty_products(void **state)
@@ -139,16 +141,16 @@ static void empty_products(void **state)
     struct trial t;
 
     (void)state;
-    good(&t);
+    valid_call(&t);
     t.m = 0;
     t.ma.data = t.mc.data = NULL;
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
-    good(&t);
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
+    valid_call(&t);
     t.k = 0;
     t.ma.data = t.mb.data = NULL;
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
     assert_true(t.c[0] == 0 && t.c[11] == 0 && t.c[12] == 7);
-    good(&t);
+    valid_call(&t);
     t.k = 0;
     assert_int_equal(limber_gemm(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, &beta,
                                  output_of(t.mc), NULL),
@@ -156,7 +158,7 @@ static void empty_products(void **state)
     assert_true(t.c[0] == 14 && t.c[12] == 7);
 }
 
-static void overlaps(void **state)
+static void overlapping_operands_are_refused(void **state)
 {
     struct trial t;
 
@@ -165,32 +167,33 @@ static void overlaps(void **state)
     BAD(t.mb.data = t.c + 11, "overlaps b");
     BAD(t.ma.data = (char *)t.c + 95, "overlaps a");
     BAD((t.ma.data = t.c, t.ma.row_stride = 0, t.ma.col_stride = 0), "overlaps a");
-    good(&t);
-    t.ma.data = t.c + 12; /* right behind */
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
+    valid_call(&t);
+    t.ma.data = t.c + 12; /* adjacent, without overlap */
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
 }
 
-/* Blocks of one 8 x 8 array, as in a blocked factorisation: C -= A B in place. */
+/* C -= A B on blocks of one 8 x 8 array, as in a blocked factorisation. */
 static void blocks_of_one_array(void **state)
 {
     struct trial t;
 
     (void)state;
-    good(&t);
+    valid_call(&t);
     t.m = t.n = 4;
     t.k = 4;
     t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 }; /* rows 4-7, columns 0-3 */
     t.mb = (limber_matrix){ t.c + 32, t.ma.format, 1, 8 }; /* rows 0-3, columns 4-7 */
     t.mc = (limber_matrix){ t.c + 36, t.ma.format, 1, 8 }; /* rows 4-7, columns 4-7 */
-    assert_int_equal(go(&t), LIMBER_STATUS_OK);
+    assert_int_equal(run(&t), LIMBER_STATUS_OK);
     assert_true(t.c[36] == 4 * 49 && t.c[63] == 4 * 49 && t.c[35] == 7 && t.c[28] == 7);
-    good(&t);
+    valid_call(&t);
     t.m = t.n = t.k = 4;
     t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 };
-    t.mc = (limber_matrix){ t.c + 7, t.ma.format, 1, 8 }; /* rows 7-10: wraps around */
-    refused(&t, "overlaps a");
-    t.mc = (limber_matrix){ t.c + 3, t.ma.format, 1, 8 }; /* rows 3-6 meet rows 4-7 */
-    refused(&t, "overlaps a");
+    /* rows 7-10: overlaps the next column's rows */
+    t.mc = (limber_matrix){ t.c + 7, t.ma.format, 1, 8 };
+    expect_refused(&t, "overlaps a");
+    t.mc = (limber_matrix){ t.c + 3, t.ma.format, 1, 8 }; /* rows 3-6 overlap rows 4-7 */
+    expect_refused(&t, "overlaps a");
 }
 
 static void formats(void **state)
@@ -240,7 +243,7 @@ static void contexts(void **state)
     limber_destroy(NULL);
 }
 
-static void the_environment(void **state)
+static void bad_environment_variables_are_refused(void **state)
 {
     static const char *const bad[][2] = {
         { "LIMBER_THREADS", "many" },
@@ -303,7 +306,8 @@ static void cache_directories(void **state)
     limber_cache_describe(ctx, &info);
     assert_int_equal(info.entries, 1);
     limber_destroy(ctx);
-    setenv("XDG_CACHE_HOME", "relative", 1); /* to be ignored, says its specification */
+    /* XDG's specification says that a relative path is ignored */
+    setenv("XDG_CACHE_HOME", "relative", 1);
     ctx = counted_context(NULL);
     limber_cache_describe(ctx, &info);
     assert_string_equal(info.directory, want);
@@ -330,11 +334,11 @@ static void cache_directories(void **state)
 struct conv_trial {
     limber_conv s;
     double x[256], w[256], y[256];
-    const void *px, *pw; /* what is read, in the order of the arguments */
+    const void *px, *pw; /* operands in the order of the call's arguments */
     void *py;
 };
 
-/* What a call reads and writes in each direction, as messages name it. */
+/* Names of the two operands and the result in messages, by direction. */
 static const char *const tensor_names[][3] = { { "x", "w", "y" },
                                                { "dy", "w", "dx" },
                                                { "x", "dy", "dw" } };
@@ -380,7 +384,7 @@ static limber_status go_conv(struct conv_trial *t, int way)
                       NULL);
 }
 
-/* In every direction. */
+/* Expects a refusal in every direction. */
 #define BAD_CONV(change, ...) \
     for (int way = 0; way < WAYS; way++) { \
         const char *const *name = tensor_names[way]; \
@@ -420,7 +424,7 @@ static void shapes(void **state)
     BAD_CONV(t.py = NULL, "%s.data", name[2]);
     BAD_CONV(t.px = t.y, "%s overlaps %s", name[2], name[0]);
     BAD_CONV(t.pw = t.y + 3, "%s overlaps %s", name[2], name[1]);
-    /* of three dimensions, which `t` says */
+    /* three-dimensional, as `t` is set */
     BAD_CONV((t.s.t = 3, t.s.d = 2), "conv.t = 3");
     BAD_CONV((t.s.t = 2, t.s.d = 3, t.s.depth_dilate = 3), "conv.t = 2 with its dilation");
     BAD_CONV((t.s.t = 1, t.s.d = -1), "conv.d = -1");
@@ -432,7 +436,7 @@ static void shapes(void **state)
     BAD_CONV(t.s.d = 2, "conv.t = 0");
 }
 
-static double pixel(const struct conv_trial *t, int64_t n, int64_t c, int64_t y, int64_t x)
+static double image_at(const struct conv_trial *t, int64_t n, int64_t c, int64_t y, int64_t x)
 {
     const limber_conv *s = &t->s;
 
@@ -442,7 +446,7 @@ static double pixel(const struct conv_trial *t, int64_t n, int64_t c, int64_t y,
                                                   ((n * s->h + y) * s->w + x) * s->c + c];
 }
 
-static double filter(const struct conv_trial *t, int64_t o, int64_t d, int64_t y, int64_t x)
+static double filter_at(const struct conv_trial *t, int64_t o, int64_t d, int64_t y, int64_t x)
 {
     const limber_conv *s = &t->s;
     int64_t depth = s->c / s->groups;
@@ -460,9 +464,9 @@ static double by_definition(const struct conv_trial *t, int64_t n, int64_t o, in
     for (int64_t d = 0; d < depth; d++)
         for (int64_t y = 0; y < s->r; y++)
             for (int64_t x = 0; x < s->s; x++)
-                sum += filter(t, o, d, y, x) *
-                       pixel(t, n, first + d, i * s->stride[0] + y * s->dilate[0] - s->pad[0],
-                             j * s->stride[1] + x * s->dilate[1] - s->pad[2]);
+                sum += filter_at(t, o, d, y, x) *
+                       image_at(t, n, first + d, i * s->stride[0] + y * s->dilate[0] - s->pad[0],
+                                j * s->stride[1] + x * s->dilate[1] - s->pad[2]);
     return sum;
 }
 
@@ -492,7 +496,7 @@ static void convolution_by_its_definition(void **state)
     }
 }
 
-/* The last of the groups overflows: what the others gave must not be seen. */
+/* A sum in the last group overflows: results of the other groups must not be stored. */
 static void exact_results_that_do_not_fit_leave_y(void **state)
 {
     const limber_conv s = { .size = sizeof(limber_conv),
@@ -518,7 +522,7 @@ static void exact_results_that_do_not_fit_leave_y(void **state)
         for (int last = 63; last <= 64; last++) {
             for (int i = 0; i < 12; i++) {
                 x[i] = (signed char)i;
-                y[i] = beta; /* 2*63 + 1 = 127 just fits */
+                y[i] = beta; /* 2*63 + 1 = 127 is the largest that fits */
             }
             x[11] = (signed char)last;
             st = limber_conv2d(shared, &exact, &s, NULL, x, i8, w, i8, beta ? &one : NULL, y, i8,
@@ -553,15 +557,15 @@ static void a_verbose_call_can_be_repeated(void **state)
     limber_destroy(ctx);
 }
 
-static void plans_are_told(void **state)
+static void plans_are_printed_or_refused(void **state)
 {
     struct trial t;
     char *text;
     limber_report r = LIMBER_REPORT_INIT;
 
     (void)state;
-    good(&t);
-    t.mc.data = NULL; /* a plan does not touch C */
+    valid_call(&t);
+    t.mc.data = NULL; /* a plan does not access C */
     assert_int_equal(gemm_plan(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, NULL,
                                output_of(t.mc), &text, &r),
                      LIMBER_STATUS_OK);
@@ -588,18 +592,18 @@ int main(void)
         cmocka_unit_test(strides),
         cmocka_unit_test(strides_that_are_distinct),
         cmocka_unit_test(empty_products),
-        cmocka_unit_test(overlaps),
+        cmocka_unit_test(overlapping_operands_are_refused),
         cmocka_unit_test(blocks_of_one_array),
         cmocka_unit_test(formats),
         cmocka_unit_test(contracts),
         cmocka_unit_test(contexts),
-        cmocka_unit_test(the_environment),
+        cmocka_unit_test(bad_environment_variables_are_refused),
         cmocka_unit_test(cache_directories),
         cmocka_unit_test(shapes),
         cmocka_unit_test(convolution_by_its_definition),
         cmocka_unit_test(exact_results_that_do_not_fit_leave_y),
         cmocka_unit_test(a_verbose_call_can_be_repeated),
-        cmocka_unit_test(plans_are_told),
+        cmocka_unit_test(plans_are_printed_or_refused),
     };
 
     clear_environment();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Batches give, matrix by matrix, the bits of limber_gemm; what they ask of their arguments; and
- * that a failure leaves every result as it was. */
+ * Batches give, matrix by matrix, the bits of limber_gemm.  Invalid batches are refused, and a
+ * failure leaves every result unchanged. */
 #include "compiler.h"
 #include "contexts.h"
 #include "support.h"
@@ -20,7 +20,7 @@ enum { MOST_CONTEXTS = 12 };
 static limber_context *contexts[MOST_CONTEXTS];
 static int context_count;
 
-/* Every backend that runs here, with one thread and with several. */
+/* Creates contexts for every backend that runs here, with one thread and with several. */
 static int make_contexts(void **state)
 {
     (void)state;
@@ -58,7 +58,7 @@ static size_t elements(int64_t count, int64_t step, int64_t rows, int64_t cols)
     return (size_t)((count > 0 ? count : 1) * step + rows * cols + 1);
 }
 
-static void make(struct rng *r, struct trial *t)
+static void make_trial(struct rng *r, struct trial *t)
 {
     limber_format fs = t->fc.kind == LIMBER_KIND_INT ? named("i64") : t->fc;
     size_t na = elements(t->count, t->step_a, t->m, t->k);
@@ -80,14 +80,14 @@ static void make(struct rng *r, struct trial *t)
     t->pa = calloc((size_t)t->count + 1, sizeof *t->pa);
     t->pb = calloc((size_t)t->count + 1, sizeof *t->pb);
     t->pc = calloc((size_t)t->count + 1, sizeof *t->pc);
-    for (int64_t g = 0; g < t->count; g++) { /* the last first: addresses in no order */
+    for (int64_t g = 0; g < t->count; g++) { /* in reverse, so that addresses are not ascending */
         t->pa[g] = t->a + g * t->step_a * t->fa.size;
         t->pb[g] = t->b + (t->count - 1 - g) * t->step_b * t->fb.size;
         t->pc[g] = t->c + (t->count - 1 - g) * t->step_c * t->fc.size;
     }
 }
 
-static void clear(struct trial *t)
+static void free_trial(struct trial *t)
 {
     free(t->a);
     free(t->b);
@@ -111,12 +111,12 @@ static limber_matrix matrix(const struct trial *t, const void *data, limber_form
     return m;
 }
 
-static const void *scalar(const struct trial *t, int which)
+static const void *scalar_or_null(const struct trial *t, int which)
 {
     return t->scalars ? t->scalar[which] : NULL;
 }
 
-static limber_status one_by_one(limber_context *ctx, const struct trial *t)
+static limber_status run_singly(limber_context *ctx, const struct trial *t)
 {
     limber_status s = LIMBER_STATUS_OK;
 
@@ -128,15 +128,15 @@ static limber_status one_by_one(limber_context *ctx, const struct trial *t)
             b = t->pb[g];
             c = t->want + ((char *)t->pc[g] - t->c);
         }
-        s = limber_gemm(ctx, &t->contract, t->m, t->n, t->k, scalar(t, 0),
+        s = limber_gemm(ctx, &t->contract, t->m, t->n, t->k, scalar_or_null(t, 0),
                         matrix(t, t->a + g * t->step_a * t->fa.size, t->fa, t->m, t->k),
-                        matrix(t, b, t->fb, t->k, t->n), scalar(t, 1),
+                        matrix(t, b, t->fb, t->k, t->n), scalar_or_null(t, 1),
                         output_of(matrix(t, c, t->fc, t->m, t->n)), NULL);
     }
     return s;
 }
 
-static limber_status at_once(limber_context *ctx, const struct trial *t, limber_report *report)
+static limber_status run_batch(limber_context *ctx, const struct trial *t, limber_report *report)
 {
     limber_batch batch = {
         .size = sizeof(limber_batch), t->count, t->step_a, t->step_b, t->step_c, NULL, NULL, NULL
@@ -148,9 +148,9 @@ static limber_status at_once(limber_context *ctx, const struct trial *t, limber_
                                 .address_a = t->pa,
                                 .address_b = t->pb,
                                 .address_c = t->pc };
-    return gemm_batch(ctx, &t->contract, NULL, &batch, t->m, t->n, t->k, scalar(t, 0),
+    return gemm_batch(ctx, &t->contract, NULL, &batch, t->m, t->n, t->k, scalar_or_null(t, 0),
                       matrix(t, t->pointers ? NULL : t->a, t->fa, t->m, t->k),
-                      matrix(t, t->pointers ? NULL : t->b, t->fb, t->k, t->n), scalar(t, 1),
+                      matrix(t, t->pointers ? NULL : t->b, t->fb, t->k, t->n), scalar_or_null(t, 1),
                       output_of(matrix(t, t->pointers ? NULL : t->c, t->fc, t->m, t->n)), report);
 }
 
@@ -159,9 +159,9 @@ static void compare(limber_context *ctx, struct trial *t)
     size_t bytes = elements(t->count, t->step_c, t->m, t->n) * t->fc.size;
     limber_report r = LIMBER_REPORT_INIT;
 
-    if (one_by_one(ctx, t) != LIMBER_STATUS_OK)
+    if (run_singly(ctx, t) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
-    if (at_once(ctx, t, &r) != LIMBER_STATUS_OK)
+    if (run_batch(ctx, t, &r) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
     if (memcmp(t->c, t->want, bytes))
         fail_msg("%s: %lld x %lld x %lld, %lld products, promise %d, pointers %d, columns %d",
@@ -169,7 +169,8 @@ static void compare(limber_context *ctx, struct trial *t)
                  t->contract.promise, t->pointers, t->columns);
 }
 
-/* A scheme by name where the data decides: a batch is planned by all of its data. */
+/* Formats and schemes; a scheme is named if it would be chosen by the data, since a batch's plan
+ * depends on all of its data. */
 static const struct {
     const char *a, *b, *c, *scheme;
     limber_promise promise;
@@ -207,9 +208,9 @@ static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
     t.step_a = way & 8 ? 0 : t.m * t.k + rng_below(r, 3);
     t.step_b = way & 16 ? 0 : t.k * t.n + rng_below(r, 3);
     t.step_c = t.m * t.n + rng_below(r, 3);
-    make(r, &t);
+    make_trial(r, &t);
     compare(ctx, &t);
-    clear(&t);
+    free_trial(&t);
 }
 
 static void batches_are_products(void **state)
@@ -223,8 +224,8 @@ static void batches_are_products(void **state)
                 try_kind(contexts[c], kind, &r, way);
 }
 
-/* More work than one thread would be given. */
-static void many_small_ones(void **state)
+/* Many products, in total more than one thread would be given. */
+static void batches_of_many_small_products(void **state)
 {
     struct rng r = { 2 };
 
@@ -247,14 +248,14 @@ static void many_small_ones(void **state)
                                              .promise = i & 2 ? LIMBER_CONTRACT_CORRECT :
                                                                 LIMBER_CONTRACT_NATIVE } };
 
-            make(&r, &t);
+            make_trial(&r, &t);
             compare(contexts[c], &t);
-            clear(&t);
+            free_trial(&t);
         }
 }
 
-/* Each is work for all threads, in turn. */
-static void a_few_large_ones(void **state)
+/* Few large products, each of which uses all threads in turn. */
+static void batches_of_few_large_products(void **state)
 {
     struct rng r = { 3 };
     struct trial t = { .count = 3,
@@ -274,14 +275,14 @@ static void a_few_large_ones(void **state)
     for (int c = 0; c < context_count; c++) {
         if (strcmp(contexts[c]->machine.backend->name, "interp") == 0)
             continue;
-        make(&r, &t);
+        make_trial(&r, &t);
         compare(contexts[c], &t);
-        clear(&t);
+        free_trial(&t);
     }
 }
 
-/* What looks at a single product's data, to sample it or to cut it into parts, meets the addresses,
- * too. */
+/* A single large product that is given by addresses: sampling and partitioning read it through
+ * them. */
 static void one_large_product_by_addresses(void **state)
 {
     static const enum data data[] = { DATA_unit, DATA_spread, DATA_zeros };
@@ -307,13 +308,13 @@ static void one_large_product_by_addresses(void **state)
                 continue;
             if (t.contract.promise == LIMBER_CONTRACT_EXACT)
                 t.data = kinds[kind].data;
-            make(&r, &t);
+            make_trial(&r, &t);
             compare(contexts[c], &t);
-            clear(&t);
+            free_trial(&t);
         }
 }
 
-/* The result's matrices lie side by side in the rows of one array, or element by element. */
+/* Results whose rows, or elements, are interleaved in one array. */
 static void results_may_interleave(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -342,13 +343,13 @@ static void results_may_interleave(void **state)
         }
 }
 
-/* Units have no prebuilt kernels. */
+/* Whether the context can simulate units, which have no prebuilt kernels. */
 static bool simulates(const limber_context *ctx)
 {
     return strcmp(ctx->machine.backend->name, "llvm") || compiler_here();
 }
 
-static void simulated(void **state)
+static void batches_are_simulated(void **state)
 {
     struct rng r = { 4 };
     limber_unit unit = LIMBER_UNIT_INIT;
@@ -373,25 +374,25 @@ static void simulated(void **state)
                                              .promise = LIMBER_CONTRACT_SIMULATE,
                                              .unit = &unit } };
 
-            make(&r, &t);
+            make_trial(&r, &t);
             compare(contexts[c], &t);
             if (i & 2) {
                 t.contract.statistics = &all;
-                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_STATUS_OK);
+                assert_int_equal(run_batch(contexts[c], &t, NULL), LIMBER_STATUS_OK);
                 t.count = 1;
                 t.contract.statistics = &one;
-                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_STATUS_OK);
+                assert_int_equal(run_batch(contexts[c], &t, NULL), LIMBER_STATUS_OK);
                 assert_int_equal(all.products, 40 * one.products);
                 assert_int_equal(all.a.count, 40 * one.a.count);
             }
-            clear(&t);
+            free_trial(&t);
         }
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* One product of the last does not fit. */
-static void range_leaves_all(void **state)
+/* One product of the last matrix overflows. */
+static void overflow_leaves_all_results(void **state)
 {
     struct rng r = { 5 };
 
@@ -415,17 +416,17 @@ static void range_leaves_all(void **state)
                                              .promise = LIMBER_CONTRACT_EXACT } };
             int16_t *a, *b;
 
-            make(&r, &t);
+            make_trial(&r, &t);
             a = (int16_t *)t.a + (t.count - 1) * t.step_a;
             b = (int16_t *)(t.pointers ? t.b : t.b + (t.count - 1) * t.step_b * 2);
             for (int p = 0; p < 3; p++) {
                 a[p] = INT16_MIN;
                 b[7 * p] = INT16_MIN;
             }
-            if (at_once(contexts[c], &t, NULL) != LIMBER_STATUS_RANGE)
+            if (run_batch(contexts[c], &t, NULL) != LIMBER_STATUS_RANGE)
                 fail_msg("not RANGE: %s", limber_error_text());
             assert_memory_equal(t.c, t.c0, elements(t.count, t.step_c, t.m, t.n) * t.fc.size);
-            clear(&t);
+            free_trial(&t);
         }
 }
 
@@ -519,7 +520,7 @@ static void blocks_of_one_array(void **state)
     }
 }
 
-static void nothing_and_one(void **state)
+static void empty_and_single_batches(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_NATIVE };
@@ -545,11 +546,16 @@ static void nothing_and_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_are_products),   cmocka_unit_test(many_small_ones),
-        cmocka_unit_test(a_few_large_ones),       cmocka_unit_test(one_large_product_by_addresses),
-        cmocka_unit_test(results_may_interleave), cmocka_unit_test(simulated),
-        cmocka_unit_test(range_leaves_all),       cmocka_unit_test(arguments_are_named),
-        cmocka_unit_test(blocks_of_one_array),    cmocka_unit_test(nothing_and_one),
+        cmocka_unit_test(batches_are_products),
+        cmocka_unit_test(batches_of_many_small_products),
+        cmocka_unit_test(batches_of_few_large_products),
+        cmocka_unit_test(one_large_product_by_addresses),
+        cmocka_unit_test(results_may_interleave),
+        cmocka_unit_test(batches_are_simulated),
+        cmocka_unit_test(overflow_leaves_all_results),
+        cmocka_unit_test(arguments_are_named),
+        cmocka_unit_test(blocks_of_one_array),
+        cmocka_unit_test(empty_and_single_batches),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

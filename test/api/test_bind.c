@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Bound functions are called as the BLAS calls its own, and give the same products. */
+ * Bound functions are called like BLAS functions and give the same products. */
 #include "engine_support.h"
 
 enum { M = 3, N = 4, K = 5, LD = 7 };
@@ -48,7 +48,7 @@ static double b_at(int p, int j)
     return p + 3 * j - 4;
 }
 
-/* alpha A B + beta 7, small integers: exact. */
+/* Element of alpha A B + beta 7, exact in small integers. */
 static double c_at(int i, int j, double alpha, double beta)
 {
     double sum = 0;
@@ -58,7 +58,7 @@ static double c_at(int i, int j, double alpha, double beta)
     return alpha * sum + beta * 7;
 }
 
-/* rows: line by line, else column by column; trans: the transpose is stored. */
+/* Stores a matrix row by row (rows), else column by column; trans: stores the transpose. */
 static void fill_numbers(double *x, double (*at)(int, int), int rows, int cols, bool by_row)
 {
     for (int i = 0; i < rows; i++)
@@ -73,7 +73,7 @@ static void expect(const double *c, bool by_row, double alpha, double beta)
             assert_true(c[by_row ? i * LD + j : i + j * LD] == c_at(i, j, alpha, beta));
 }
 
-static void as_fortran_calls_it(void **state)
+static void functions_with_the_arguments_of_fortran(void **state)
 {
     static const char codes[] = "NnTtCc";
     dgemm_like *f = (dgemm_like *)bound("dgemm_");
@@ -96,7 +96,7 @@ static void as_fortran_calls_it(void **state)
     }
 }
 
-static void as_cblas_calls_it(void **state)
+static void functions_with_the_arguments_of_cblas(void **state)
 {
     cblas_like *f = (cblas_like *)bound("cblas_dgemm");
 
@@ -118,7 +118,7 @@ static void as_cblas_calls_it(void **state)
     }
 }
 
-static void with_a_status_and_words_of_its_own(void **state)
+static void functions_with_a_status_and_custom_arguments(void **state)
 {
     typedef int own(double *, double *, double *, void *, int64_t, int64_t, int64_t, int);
     own *f = (own *)bound("int(c:ptr b:ptr a:ptr _:ptr m:i64 n:i64 k:i64 transb:i32)");
@@ -191,7 +191,7 @@ static void bad_signatures_are_named(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
-        f = (void (*)(void))as_fortran_calls_it;
+        f = (void (*)(void))functions_with_the_arguments_of_fortran;
         if (limber_bind(ctx, &native, f64, f64, f64, bad[i][0], &f) != LIMBER_STATUS_BAD_ARGUMENT ||
             !strstr(limber_error_text(), bad[i][1]))
             fail_msg("\"%s\" gives \"%s\"", bad[i][0], limber_error_text());
@@ -223,9 +223,9 @@ static void too_many_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_fortran_calls_it),
-        cmocka_unit_test(as_cblas_calls_it),
-        cmocka_unit_test(with_a_status_and_words_of_its_own),
+        cmocka_unit_test(functions_with_the_arguments_of_fortran),
+        cmocka_unit_test(functions_with_the_arguments_of_cblas),
+        cmocka_unit_test(functions_with_a_status_and_custom_arguments),
         cmocka_unit_test(failures_leave_c_and_a_text),
         cmocka_unit_test(bad_signatures_are_named),
         cmocka_unit_test(too_many_arguments),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * report.bound is a bound: every scheme with every number of slices, and pairs of schemes, on
- * operands whose exponents lie as far apart as their format allows.  Each element is off by no more
- * than the bound, one rounding, and what underflow adds; no bound is NaN. */
+ * report.bound holds: for every scheme with every number of slices, and for pairs of schemes, on
+ * operands whose exponents differ as much as their format allows.  An element's error is at most
+ * the bound, one rounding, and underflow; no bound is NaN. */
 #include "engine_support.h"
 #include "support.h"
 
@@ -16,11 +16,11 @@ typedef __float128 quad;
 
 enum { M = 64, N = 70, K = 530, SLICES = 6, LOOKS = 40 };
 
-/* Where the exponents are that differ. */
+/* Elements whose exponent differs from the others'. */
 enum range {
-    RANGE_unmet, /* a column of A, which meets zeros of B */
-    RANGE_met, /* a column of A, and a row of B that brings its products back */
-    RANGE_unmet_b, /* a row of B, which meets zeros of A */
+    RANGE_unmet, /* a column of A, multiplied by zeros of B */
+    RANGE_met, /* a column of A, multiplied by a row of B with the inverse exponent */
+    RANGE_unmet_b, /* a row of B, multiplied by zeros of A */
     RANGE_line, /* a row of A and a column of B */
     RANGE_any, /* each element */
     RANGES
@@ -37,7 +37,7 @@ static double exponent(struct rng *r, int most)
     return ldexp(1, rng_below(r, 2 * most + 1) - most);
 }
 
-/* Whole numbers below 8, some times 2^e. */
+/* Fills operands with integers below 8, of which those in the range are multiplied by 2^e. */
 static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k, enum range range,
                           int e)
 {
@@ -61,7 +61,7 @@ static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k
         x->a[i] *= exponent(r, abs(e) / 2);
     for (int i = 0; i < k * n && range == RANGE_any; i++)
         x->b[i] *= exponent(r, abs(e) / 2);
-    for (int side = 0; side < 2; side++) { /* what the format does not hold is rounded */
+    for (int side = 0; side < 2; side++) { /* round numbers that the format does not represent */
         size_t count = (size_t)(side ? k * n : m * k);
         double *v = side ? x->b : x->a;
         char *to = side ? x->stored_b : x->stored_a;
@@ -84,7 +84,7 @@ static void check_element(const struct operands *x, int n, int k, int i, int j, 
         sum += term;
         size += term < 0 ? -term : term;
     }
-    if (size == 0 || 2 * size > facts.largest) /* it may overflow */
+    if (size == 0 || 2 * size > facts.largest) /* the product may overflow */
         return;
     off = got - sum;
     off = off < 0 ? -off : off;
@@ -94,7 +94,8 @@ static void check_element(const struct operands *x, int n, int k, int i, int j, 
                  bound);
 }
 
-/* 1: the bound is a number that says something, 0: the product is refused or its bound infinite. */
+/* Multiplies and checks the bound. 1: the bound is finite; 0: the product was refused, or its bound
+ * is infinite. */
 static int check(limber_context *ctx, struct rng *r, const struct operands *x, int m, int n, int k,
                  const limber_contract *contract, const char *name)
 {
@@ -115,7 +116,8 @@ static int check(limber_context *ctx, struct rng *r, const struct operands *x, i
     if (report.bound == INFINITY)
         return 0;
     limber_convert(got, LIMBER_F64, c, x->f, (size_t)(m * n), LIMBER_ROUND_NEAREST);
-    for (int look = 0; look < LOOKS; look++) { /* the first row and column are special */
+    /* half of the samples are in the first row, a third in the first column */
+    for (int look = 0; look < LOOKS; look++) {
         int i = look % 2 ? 0 : rng_below(r, m), j = look % 3 ? rng_below(r, n) : 0;
 
         check_element(x, n, k, i, j, report.bound, got[i * n + j], name);
@@ -123,7 +125,7 @@ static int check(limber_context *ctx, struct rng *r, const struct operands *x, i
     return 1;
 }
 
-/* All ranges for one scheme, or two with a plus between them. */
+/* Runs all ranges for a scheme, or for two schemes joined by a plus. */
 static int run_scheme(limber_context *ctx, const char *scheme, const char *format, int m, int n,
                       int k, int slices)
 {
@@ -189,7 +191,7 @@ static void schemes_alone(void **state)
     }
 }
 
-/* A product in parts says the largest bound of its parts. */
+/* A product in parts reports the largest bound of its parts. */
 static void schemes_in_pairs(void **state)
 {
     static const char *const pairs[] = { "tensor-e5m2+ozaki1-f64", "fp32-f+ozaki1-i8",
@@ -207,12 +209,12 @@ static void schemes_in_pairs(void **state)
     limber_destroy(ctx);
 }
 
-/* beta c lies half-way between two numbers of C's format, and A B is far below binary64's precision
- * of it: `correct` sees on which side, and `bits` gives one of the two. */
+/* beta c is a midpoint of C's format, and A B is so small that binary64 would lose it: `correct`
+ * must round to the right side, `bits` may give either neighbour. */
 static void ties_beside_tiny_products(void **state)
 {
     static const char *const formats[] = { "f32", "tf32", "bf16", "f16", "f64" };
-    static const int bits[] = { 0, 8, 24, 39, 60 }; /* 0: correct */
+    static const int bits[] = { 0, 8, 24, 39, 60 }; /* 0 means `correct` */
 
     (void)state;
     for (int b = 0; b < 2; b++) {
@@ -247,8 +249,8 @@ static void ties_beside_tiny_products(void **state)
     }
 }
 
-/* The order is the promise, so it is served for every k: at both ends of each class of k and far
- * beyond.  The bound is a number. */
+/* `reproducible` and `native` serve every k, at both ends of each class of k and far beyond, with a
+ * finite bound. */
 static void every_length_is_served(void **state)
 {
     static const char *const formats[][2] = {
@@ -271,7 +273,7 @@ static void every_length_is_served(void **state)
 
             assert_int_equal(limber_convert(x, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
                              LIMBER_STATUS_OK);
-            contract.scheme = schemes[i & 1]; /* so that nobody looks at the data */
+            contract.scheme = schemes[i & 1]; /* a named scheme, so that the data is not sampled */
             p.m = p.n = 1;
             p.k = ((int64_t)1 << log) + (i >> 1 & 1);
             p.a = p.b = (limber_matrix){ x, f, 0, 0 };

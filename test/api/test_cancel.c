@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads that are cancelled, and limits: a thread with a cancellation pending calls every public
- * function, with nothing in memory or on disk, and is cancelled behind the call and not in it; a
- * cache that may not grow is a cache that is not written.  No clock decides: a pending cancellation
- * acts at the first place where it may. */
+ * Cancellation and resource limits.  A thread with a pending cancellation calls every public
+ * function, with empty caches, and is cancelled after the call, not within it.  A cache that may
+ * not grow is not written.  No clock decides: a pending cancellation acts at the first place where
+ * it may. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static double want[2 * ALL];    /* the result of a call that nothing happened to */
+static double want[2 * ALL];    /* the result of an undisturbed call */
 
 /* ---- a cancellation that waits ----------------------------------------------------------------
  */
@@ -35,7 +35,7 @@ struct victim {
     char text[256];
 };
 
-static void *doomed(void *arg)
+static void *call_with_pending_cancellation(void *arg)
 {
     struct victim *v = arg;
 
@@ -48,7 +48,7 @@ static void *doomed(void *arg)
     return NULL;
 }
 
-static void *doomed_life(void *arg)
+static void *create_with_pending_cancellation(void *arg)
 {
     struct victim *v = arg;
 
@@ -79,28 +79,28 @@ static void cancel_call(const char *backend, const char *folder, const struct ev
 
     assert_int_equal(open_context(&v.ctx, backend, folder), LIMBER_STATUS_OK);
     reset();
-    cancel(&v, doomed);
+    cancel(&v, call_with_pending_cancellation);
     memcpy(want, c, sizeof c);
-    reset();                    /* its kernel is there for others */
+    reset();                    /* the kernel is usable by others */
     assert_int_equal(v.call(v.ctx), LIMBER_STATUS_OK);
     assert_memory_equal(c, want, sizeof c);
     limber_destroy(v.ctx);
 }
 
-static void cancelled_behind_the_call(void **state)
+static void threads_are_cancelled_after_a_call(void **state)
 {
     (void)state;
     each_call(cancel_call);
 }
 
-static void cancelled_behind_a_whole_life(void **state)
+static void cancelled_after_creating_a_context(void **state)
 {
     (void)state;
     for (int k = 0; limber_backends[k]; k++) {
         struct victim v = { limber_backends[k]->name, dir, "create", .call = NULL };
 
         if (runs_here(v.backend))
-            cancel(&v, doomed_life);
+            cancel(&v, create_with_pending_cancellation);
     }
 }
 
@@ -115,7 +115,7 @@ static void count_signal(int n)
     signals++;
 }
 
-/* In a child, whose limit it is: 0 where all is well. */
+/* Runs in a child process with a file size limit; 0: success. */
 static int under_a_limit(const char *backend, const char *folder, const char *dumps, rlim_t bytes)
 {
     const struct rlimit limit = { bytes, bytes };
@@ -140,7 +140,7 @@ static int under_a_limit(const char *backend, const char *folder, const char *du
     return signals ? 5 : sigismember(&pending, SIGXFSZ) ? 6 : 0;
 }
 
-static void limits_are_errors(void **state)
+static void file_size_limits_are_errors(void **state)
 {
     static const rlim_t limits[] = { 0, 1, 4096, 20000 };
 
@@ -173,7 +173,8 @@ static void limits_are_errors(void **state)
 /* ---- address space that ends ------------------------------------------------------------------
  */
 
-/* In a child: a kernel is made, or there is no memory and C is what it was. */
+/* Runs in a child process with limited address space: either a kernel is compiled, or there is no
+ * memory and C is unchanged. */
 static int with_megabytes(const char *backend, const char *folder, rlim_t megabytes)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -202,10 +203,10 @@ static int with_megabytes(const char *backend, const char *folder, rlim_t megaby
     return s != LIMBER_STATUS_NO_MEMORY || memcmp(c, before, sizeof c) ? 4 : 0;
 }
 
-static void address_space_that_ends(void **state)
+static void exhausted_address_space_is_an_error(void **state)
 {
     (void)state;
-    if (SANITIZED)              /* takes terabytes */
+    if (SANITIZED)              /* sanitizers reserve terabytes */
         skip();
     for (int k = 0; limber_backends[k]; k++)
         for (rlim_t megabytes = 0; megabytes <= 1024; megabytes += megabytes < 64 ? 1 : 48) {
@@ -230,10 +231,11 @@ static void address_space_that_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(address_space_that_ends),     /* first: libLLVM is not loaded yet */
-        cmocka_unit_test(cancelled_behind_the_call),
-        unit_test_in_dir(cancelled_behind_a_whole_life),
-        cmocka_unit_test(limits_are_errors),
+        cmocka_unit_test(
+            exhausted_address_space_is_an_error),     /* first: libLLVM is not loaded yet */
+        cmocka_unit_test(threads_are_cancelled_after_a_call),
+        unit_test_in_dir(cancelled_after_creating_a_context),
+        cmocka_unit_test(file_size_limits_are_errors),
     };
 
     fill_operands();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Complex products against MPFR, part by part: every format and stride, conjugates, scalars,
- * NaN and infinities, and what three products promise. */
+ * Complex products against MPFR, each part separately: every format and layout, conjugates,
+ * scalars, NaN and infinities, and the bounds of the method with three real products. */
 #include "support.h"
 #include "contexts.h"
 
@@ -48,12 +48,12 @@ struct trial {
     limber_contract contract;
     int conj_a, conj_b, products, scalars;
     limber_matrix a, b, c, c0;
-    char *alpha, *beta;         /* NULL: 1, 0 */
+    char *alpha, *beta;         /* NULL: 1 and 0 */
 };
 
 enum { GAP = 3 };
 
-/* Rows together, columns together, or neither. */
+/* A matrix with contiguous rows, contiguous columns, or neither. */
 static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
                             enum data data)
 {
@@ -93,7 +93,7 @@ static void make_scalars(struct rng *r, struct trial *t)
     fill(r, d, f, t->beta, t->scalars >= SCALARS_beta ? 2 : 1);
 }
 
-static void make(struct rng *r, struct trial *t)
+static void make_trial(struct rng *r, struct trial *t)
 {
     t->a = matrix(r, t->fa, t->m, t->k, t->data);
     t->b = matrix(r, t->fb, t->k, t->n, t->data);
@@ -102,7 +102,7 @@ static void make(struct rng *r, struct trial *t)
     make_scalars(r, t);
 }
 
-static void clear(struct trial *t)
+static void free_trial(struct trial *t)
 {
     free(writable(t->a.data));
     free(writable(t->b.data));
@@ -117,7 +117,7 @@ static const char *part(limber_matrix m, int64_t i, int64_t j, int imaginary)
     return (char *)m.data + (2 * (i * m.row_stride + j * m.col_stride) + imaginary) * m.format.size;
 }
 
-/* sum += sign x y, and of absolute values to all. */
+/* sum += sign x y, all += |x y|. */
 static void add_product(mpfr_t sum, mpfr_t all, limber_format fx, const void *x, limber_format fy,
                         const void *y, bool minus)
 {
@@ -143,7 +143,7 @@ static void add_product(mpfr_t sum, mpfr_t all, limber_format fx, const void *x,
     mpfr_clear(v);
 }
 
-/* A part of op(A) op(B), and the sum of absolute values. */
+/* Exact real or imaginary part of op(A) op(B), and the sum of absolute values. */
 static void exact_part(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x,
                        mpfr_t all)
 {
@@ -161,7 +161,7 @@ static limber_status run(limber_context *ctx, const struct trial *t, limber_repo
 {
     limber_contract contract = t->contract;
 
-    contract.size = sizeof contract; /* trials begin with zeros */
+    contract.size = sizeof contract; /* trials are zero-initialised */
     return gemm_complex(ctx, &contract, NULL, t->m, t->n, t->k, t->alpha, t->a, t->conj_a, t->b,
                         t->conj_b, t->beta, output_of(t->c), r, t->products);
 }
@@ -182,7 +182,7 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
     fail();
 }
 
-/* Not finite: only the kind is compared. */
+/* Compares results that are not finite: NaN with NaN, infinities with their sign. */
 static bool same_class(const mpfr_t x, limber_format f, const char *p)
 {
     mpfr_t got;
@@ -196,7 +196,7 @@ static bool same_class(const mpfr_t x, limber_format f, const char *p)
     return ok;
 }
 
-/* Real alpha and beta: part of alpha A B + beta C. */
+/* Part of alpha A B + beta C for real alpha and beta. */
 static void scale(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x, mpfr_t all)
 {
     mpfr_t s;
@@ -239,7 +239,7 @@ static void check_part(const struct trial *t, const limber_report *r, int64_t i,
     }
 }
 
-/* Nothing between the elements was written. */
+/* Checks that memory between the elements is unchanged. */
 static void check_gaps(const struct trial *t)
 {
     size_t size = t->fc.size, count = (size_t)(4 * (t->m + GAP) * (t->n + GAP));
@@ -271,7 +271,7 @@ static void check(const struct trial *t, const limber_report *r)
 
 /* ---- floats --------------------------------------------------------------------------------- */
 
-static struct trial any(struct rng *r, int i)
+static struct trial random_format(struct rng *r, int i)
 {
     return (struct trial){ .m = 1 + rng_below(r, 9),
                            .n = 1 + rng_below(r, 12),
@@ -280,12 +280,12 @@ static struct trial any(struct rng *r, int i)
                            .conj_b = i >> 1 & 1 };
 }
 
-static void one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
+static void try_one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
 {
     limber_report rep = LIMBER_REPORT_INIT;
     limber_status s;
 
-    make(r, t);
+    make_trial(r, t);
     s = run(ctx, t, &rep);
     if (s == LIMBER_STATUS_OK) {
         ++*ran;
@@ -293,7 +293,7 @@ static void one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
     } else if (s != LIMBER_STATUS_NO_SCHEME) {
         fail_msg("%s", limber_error_text());
     }
-    clear(t);
+    free_trial(t);
 }
 
 static void correct_is_correct(void **state)
@@ -305,15 +305,15 @@ static void correct_is_correct(void **state)
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 6 * DATA_count * 2; i += SANITIZED ? 7 : 1) {
             struct rng r = { 100 + (uint64_t)i };
-            struct trial t = any(&r, i);
+            struct trial t = random_format(&r, i);
 
             t.data = (enum data)(i % DATA_count);
             t.fa = t.fb = t.fc = named(formats[i / DATA_count % 6]);
-            if (t.fc.size == 1)         /* its overflow is another test's matter */
+            if (t.fc.size == 1)         /* overflow of one-byte formats is tested elsewhere */
                 t.fc = named("f32");
             t.contract.promise = LIMBER_CONTRACT_CORRECT;
             t.scalars = t.fc.kind == LIMBER_KIND_DD ? SCALARS_none : rng_below(&r, SCALARS_beta);
-            one(contexts[c], &r, &t, &ran);
+            try_one(contexts[c], &r, &t, &ran);
         }
     assert_true(ran > (SANITIZED ? 9 : 60) * context_count);
 }
@@ -342,20 +342,21 @@ static void bounds_hold(void **state)
 
             for (int j = 0; j < (SANITIZED ? 2 : 6); j++) {
                 struct rng r = { 900 + 10 * i + (uint64_t)j };
-                struct trial t = any(&r, j);
+                struct trial t = random_format(&r, j);
 
                 t.fa = t.fb = t.fc = named(rows[i].format);
                 t.contract = (limber_contract){ .size = sizeof(limber_contract),
                                                 .promise = rows[i].promise,
                                                 .bits = rows[i].bits,
                                                 .scheme = rows[i].scheme };
-                one(contexts[c], &r, &t, &ran);
+                try_one(contexts[c], &r, &t, &ran);
             }
             assert_true(ran > (SANITIZED ? 0 : 3));
         }
 }
 
-/* The second step: each part of alpha t + beta c from the t of a call without scalars. */
+/* Complex scalars: each part of alpha t + beta c, where t is the result of a call without
+ * scalars. */
 static void complex_scalars(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
@@ -364,13 +365,13 @@ static void complex_scalars(void **state)
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 48; i += SANITIZED ? 5 : 1) {
             struct rng r = { 2000 + (uint64_t)i };
-            struct trial t = any(&r, i), plain;
+            struct trial t = random_format(&r, i), plain;
             mpfr_t x, all;
 
             t.fa = t.fb = t.fc = named(formats[i % 3]);
             t.contract.promise = i < 24 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
             t.scalars = i & 8 ? SCALARS_complex : SCALARS_beta;
-            make(&r, &t);
+            make_trial(&r, &t);
             plain = t;
             plain.c = copy_of(t.c0, t.m, t.n);
             plain.alpha = plain.beta = NULL;
@@ -398,13 +399,13 @@ static void complex_scalars(void **state)
             mpfr_clear(x);
             mpfr_clear(all);
             free(writable(plain.c.data));
-            clear(&t);
+            free_trial(&t);
         }
 }
 
 /* ---- integers ------------------------------------------------------------------------------- */
 
-static __int128 number(limber_format f, const char *p)
+static __int128 random_integer(limber_format f, const char *p)
 {
     mpfr_t x;
     __int128 v;
@@ -416,14 +417,14 @@ static __int128 number(limber_format f, const char *p)
     return v;
 }
 
-static unsigned __int128 times(__int128 x, __int128 y, bool minus)
+static unsigned __int128 multiply_128(__int128 x, __int128 y, bool minus)
 {
     unsigned __int128 p = (unsigned __int128)x * (unsigned __int128)y;
 
     return minus ? 0 - p : p;
 }
 
-/* alpha (A B) + beta C, modulo 2^128. */
+/* Element of alpha (A B) + beta C, modulo 2^128. */
 static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigned __int128 out[2])
 {
     unsigned __int128 sum[2] = { 0, 0 };
@@ -431,23 +432,27 @@ static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigne
     __int128 s[4] = { 1, 0, 0, 0 }, c[2];
 
     for (int64_t p = 0; p < t->k; p++) {
-        __int128 ar = number(t->fa, part(t->a, i, p, 0)), ai = number(t->fa, part(t->a, i, p, 1));
-        __int128 br = number(t->fb, part(t->b, p, j, 0)), bi = number(t->fb, part(t->b, p, j, 1));
+        __int128 ar = random_integer(t->fa, part(t->a, i, p, 0)),
+                 ai = random_integer(t->fa, part(t->a, i, p, 1));
+        __int128 br = random_integer(t->fb, part(t->b, p, j, 0)),
+                 bi = random_integer(t->fb, part(t->b, p, j, 1));
 
-        sum[0] += times(ar, br, false) + times(ai, bi, t->conj_a == t->conj_b);
-        sum[1] += times(ar, bi, t->conj_b) + times(ai, br, t->conj_a);
+        sum[0] += multiply_128(ar, br, false) + multiply_128(ai, bi, t->conj_a == t->conj_b);
+        sum[1] += multiply_128(ar, bi, t->conj_b) + multiply_128(ai, br, t->conj_a);
     }
     for (int x = 0; x < 4 && t->alpha; x++)
-        s[x] = number(i64, (x < 2 ? t->alpha : t->beta) + 8 * (x & 1));
+        s[x] = random_integer(i64, (x < 2 ? t->alpha : t->beta) + 8 * (x & 1));
     for (int x = 0; x < 2; x++)
-        c[x] = number(t->fc, part(t->c0, i, j, x));
-    out[0] = times(s[0], (__int128)sum[0], false) + times(s[1], (__int128)sum[1], true) +
-             times(s[2], c[0], false) + times(s[3], c[1], true);
-    out[1] = times(s[0], (__int128)sum[1], false) + times(s[1], (__int128)sum[0], false) +
-             times(s[2], c[1], false) + times(s[3], c[0], false);
+        c[x] = random_integer(t->fc, part(t->c0, i, j, x));
+    out[0] = multiply_128(s[0], (__int128)sum[0], false) +
+             multiply_128(s[1], (__int128)sum[1], true) + multiply_128(s[2], c[0], false) +
+             multiply_128(s[3], c[1], true);
+    out[1] = multiply_128(s[0], (__int128)sum[1], false) +
+             multiply_128(s[1], (__int128)sum[0], false) + multiply_128(s[2], c[1], false) +
+             multiply_128(s[3], c[0], false);
 }
 
-static bool fits(const struct trial *t, unsigned __int128 v)
+static bool is_in_range(const struct trial *t, unsigned __int128 v)
 {
     int bits = 8 * t->fc.size - 1;
     __int128 x = (__int128)v;
@@ -455,7 +460,7 @@ static bool fits(const struct trial *t, unsigned __int128 v)
     return x >= -((__int128)1 << bits) && x < (__int128)1 << bits;
 }
 
-/* RANGE is the answer exactly when a part does not fit. */
+/* Checks that the status is RANGE exactly if a part does not fit. */
 static void check_integers(const struct trial *t, limber_status s)
 {
     size_t bytes = (size_t)(4 * (t->m + GAP) * (t->n + GAP)) * t->fc.size;
@@ -467,7 +472,7 @@ static void check_integers(const struct trial *t, limber_status s)
 
             integer_element(t, i, j, want);
             for (int x = 0; x < 2; x++) {
-                all_fit = all_fit && fits(t, want[x]);
+                all_fit = all_fit && is_in_range(t, want[x]);
                 if (s == LIMBER_STATUS_OK && memcmp(&want[x], part(t->c, i, j, x), t->fc.size))
                     describe(t, "not exact", i, j, x);
             }
@@ -490,7 +495,7 @@ static void integers_are_exact(void **state)
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 96; i += SANITIZED ? 5 : 1) {
             struct rng r = { 3000 + (uint64_t)i };
-            struct trial t = any(&r, i);
+            struct trial t = random_format(&r, i);
             limber_status s;
 
             t.fa = named(in[rng_below(&r, 4)]);
@@ -500,7 +505,7 @@ static void integers_are_exact(void **state)
             t.products = i & 8 ? 3 : 4;
             t.scalars = rng_below(&r, SCALARS_count);
             t.data = rng_below(&r, 3) ? DATA_bytes : DATA_unit;
-            make(&r, &t);
+            make_trial(&r, &t);
             s = run(contexts[c], &t, NULL);
             ran += s == LIMBER_STATUS_OK;
             out_of_range += s == LIMBER_STATUS_RANGE;
@@ -508,13 +513,13 @@ static void integers_are_exact(void **state)
                 check_integers(&t, s);
             else
                 fail_msg("%s", limber_error_text());
-            clear(&t);
+            free_trial(&t);
         }
     assert_true(ran > (SANITIZED ? 6 : 30) * context_count &&
                 out_of_range > (SANITIZED ? 0 : 2) * context_count);
 }
 
-/* What has no negative in its format. */
+/* The smallest integers, whose negatives do not fit the format. */
 static void least_integers(void **state)
 {
     static const char *const in[] = { "i8", "i16", "i32", "i64" };
@@ -530,7 +535,7 @@ static void least_integers(void **state)
         t.fa = t.fb = named(in[i / 8]);
         t.fc = named("i64");
         t.contract.promise = i / 8 == 3 ? LIMBER_CONTRACT_NATIVE : LIMBER_CONTRACT_EXACT;
-        make(&r, &t);
+        make_trial(&r, &t);
         for (int64_t e = 1; e <= 4 * 6 * 2; e++)
             for (int x = 0; x < 2; x++) {
                 char *p = (char *)(x ? t.a : t.b).data;
@@ -540,17 +545,17 @@ static void least_integers(void **state)
             }
         s = run(contexts[0], &t, NULL);
         if (t.fa.size == 4 && s == LIMBER_STATUS_NO_SCHEME && t.products == 3) {
-            clear(&t);
+            free_trial(&t);
             continue;
         }
         check_integers(&t, s);
-        clear(&t);
+        free_trial(&t);
     }
 }
 
 /* ---- special values, three products, arguments ---------------------------------------------- */
 
-/* (Inf + 0i) (0 + 1i) is NaN + Inf i by the formula. */
+/* (Inf + 0i) (0 + 1i) is NaN + Inf i by the textbook formula. */
 static void specials_follow_the_formula(void **state)
 {
     const limber_contract contracts[] = {
@@ -586,7 +591,7 @@ static void three_products_of_floats(void **state)
     (void)state;
     for (int i = 0; i < 40; i += SANITIZED ? 3 : 1) {
         struct rng r = { 5000 + (uint64_t)i };
-        struct trial t = any(&r, i);
+        struct trial t = random_format(&r, i);
         limber_report rep = LIMBER_REPORT_INIT;
         mpfr_t x, all, re, im;
 
@@ -596,14 +601,14 @@ static void three_products_of_floats(void **state)
                                         .promise = LIMBER_CONTRACT_FAST,
                                         .scheme = i & 4 ? "fp32-b" : "ozaki1-i8" };
         t.products = 3;
-        make(&r, &t);
+        make_trial(&r, &t);
         if (run(contexts[context_count - 1], &t, &rep) != LIMBER_STATUS_OK)
             fail_msg("%s", limber_error_text());
         mpfr_inits2(REF_BITS, x, all, re, im, (mpfr_ptr)0);
         for (int64_t e = 0; e < t.m * t.n; e++) {
             exact_part(&t, e / t.n, e % t.n, 0, x, re);
             exact_part(&t, e / t.n, e % t.n, 1, x, im);
-            mpfr_add(all, re, im, MPFR_RNDN);       /* N of docs/accuracy.md */
+            mpfr_add(all, re, im, MPFR_RNDN);       /* N as in docs/accuracy.md */
             for (int y = 0; y < 2; y++) {
                 double error;
 
@@ -616,7 +621,7 @@ static void three_products_of_floats(void **state)
         }
         mpfr_clears(x, all, re, im, (mpfr_ptr)0);
         check_gaps(&t);
-        clear(&t);
+        free_trial(&t);
     }
     print_message("three products: largest error / bound %.3g\n", worst);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is promised holds, on every backend: against MPFR, and the backends' bits against each
- * other.  Data at the edges, shapes from nothing to a few tiles, all schemes. */
+ * Contracts hold on every backend: results against MPFR, and the backends' bits against each other,
+ * for edge-case data, shapes from empty to a few tiles, and all schemes. */
 #include "support.h"
 #include "contexts.h"
 
@@ -40,7 +40,7 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-static void make(struct rng *r, struct trial *t)
+static void make_trial(struct rng *r, struct trial *t)
 {
     size_t sizes[] = { (size_t)(t->m * t->k), (size_t)(t->k * t->n), (size_t)(t->m * t->n) };
     limber_format fs = t->fc.kind == LIMBER_KIND_INT ? named("i64") : t->fc;
@@ -59,7 +59,7 @@ static void make(struct rng *r, struct trial *t)
     t->trans_b = rng_below(r, 2);
 }
 
-static void clear(struct trial *t)
+static void free_trial(struct trial *t)
 {
     free(t->a);
     free(t->b);
@@ -68,7 +68,7 @@ static void clear(struct trial *t)
     free(t->beta);
 }
 
-/* Strides of a rows x cols matrix that is dense, or the transpose of a dense one. */
+/* View of a dense rows x cols matrix, or of the transpose of a dense one. */
 static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool trans)
 {
     return trans ? (limber_matrix){ data, f, 1, rows } : (limber_matrix){ data, f, cols, 1 };
@@ -78,7 +78,7 @@ static limber_status run(limber_context *ctx, const struct trial *t, char *c, li
 {
     limber_contract contract = t->contract;
 
-    contract.size = sizeof contract; /* trials begin with zeros */
+    contract.size = sizeof contract; /* trials are zero-initialised */
     memcpy(c, t->c0, (size_t)(t->m * t->n) * t->fc.size);
     return limber_gemm(ctx, &contract, t->m, t->n, t->k, t->scalars ? t->alpha : NULL,
                        matrix(t->a, t->fa, t->m, t->k, t->trans_a),
@@ -99,7 +99,7 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
                 (long long)i, (long long)j);
 }
 
-/* alpha sum + beta c0 and its scale, exactly. */
+/* Exact alpha sum + beta c0, and its scale. */
 static void exact_element(const struct trial *t, int64_t i, int64_t j, mpfr_t x, mpfr_t scale)
 {
     limber_matrix a = matrix(t->a, t->fa, t->m, t->k, t->trans_a);
@@ -132,7 +132,8 @@ static void exact_element(const struct trial *t, int64_t i, int64_t j, mpfr_t x,
     mpfr_clear(c);
 }
 
-/* Not finite in the conventional algorithm: only the kind is compared. */
+/* Compares results that are not finite in the conventional algorithm: NaN with NaN, infinities with
+ * their sign. */
 static bool same_class(const mpfr_t x, limber_format f, const char *p)
 {
     mpfr_t got;
@@ -151,7 +152,7 @@ static double roundoff(limber_format f)
     return f.kind == LIMBER_KIND_DD ? 0x1p-106 : ldexp(1, -f.frac_bits - 1);
 }
 
-/* Largest error seen over the bound promised; fails the test where it exceeds one. */
+/* Largest error relative to the promised bound; the test fails if it exceeds 1. */
 static double check(const struct trial *t, const char *c, const limber_report *rep)
 {
     double worst = 0;
@@ -180,7 +181,7 @@ static double check(const struct trial *t, const char *c, const limber_report *r
                 }
                 continue;
             }
-            if (ref_rounds_to(x, t->fc, p))     /* overflow included */
+            if (ref_rounds_to(x, t->fc, p)) /* also covers overflow */
                 continue;
             e = ref_error(x, t->fc, p, scale);
             limit =
@@ -198,7 +199,7 @@ static double check(const struct trial *t, const char *c, const limber_report *r
     return worst;
 }
 
-/* The same bits; NaN is NaN whatever its payload. */
+/* Whether all bits agree; all NaN are equal. */
 static bool same_bits(limber_format f, const char *a, const char *b, size_t count)
 {
     for (size_t i = 0; i < count; i++, a += f.size, b += f.size) {
@@ -214,8 +215,8 @@ static bool same_bits(limber_format f, const char *a, const char *b, size_t coun
     return true;
 }
 
-/* Runs on both backends: same bits (where the second one is not the interpreter too). */
-static bool both(const struct trial *t, char *c, limber_report *rep)
+/* Runs both backends and compares bits.  False: the call was refused, and C is unchanged. */
+static bool run_both(const struct trial *t, char *c, limber_report *rep)
 {
     size_t size = (size_t)(t->m * t->n) * t->fc.size;
     char *other = calloc(size + 1, 1);
@@ -250,20 +251,20 @@ static bool both(const struct trial *t, char *c, limber_report *rep)
     return s == LIMBER_STATUS_OK;
 }
 
-static double one(struct rng *r, struct trial *t, int *ran)
+static double try_one(struct rng *r, struct trial *t, int *ran)
 {
     limber_report rep = LIMBER_REPORT_INIT;
     double worst = 0;
     char *c;
 
-    make(r, t);
+    make_trial(r, t);
     c = poisoned((size_t)(t->m * t->n) * t->fc.size);
-    if (both(t, c, &rep)) {
+    if (run_both(t, c, &rep)) {
         ++*ran;
         worst = check(t, c, &rep);
     }
     free(c);
-    clear(t);
+    free_trial(t);
     return worst;
 }
 
@@ -285,7 +286,7 @@ static void correct_is_correct(void **state)
                                          .promise = LIMBER_CONTRACT_CORRECT } };
 
         t.fa = t.fb = t.fc = named(formats[i / DATA_count]);
-        one(&r, &t, &ran);
+        try_one(&r, &t, &ran);
     }
     assert_true(ran > (SANITIZED ? 5 : 40));
 }
@@ -307,12 +308,13 @@ static void correct_with_scalars(void **state)
                            .scalars = true };
 
         t.fa = t.fb = t.fc = named(formats[i / 4]);
-        one(&r, &t, &ran);
+        try_one(&r, &t, &ran);
     }
     assert_true(ran > (SANITIZED ? 1 : 6));
 }
 
-/* Pairs that cancel but for their last bits, and a remainder far below or exactly half-way. */
+/* Pairs of terms that cancel except in their last bits, and a remainder that is far smaller or
+ * exactly half an ulp. */
 static void correct_under_cancellation(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
@@ -333,11 +335,11 @@ static void correct_under_cancellation(void **state)
 
         t.fa = t.fb = t.fc = named(formats[i < 12 ? i % 3 : 1]);
         t.contract.scheme = i < 12 ? NULL : "wider";
-        make(&r, &t);
+        make_trial(&r, &t);
         t.trans_a = t.trans_b = false;
         size = t.fa.size;
         for (int64_t p = 0; p + 2 < t.k; p += 2) {
-            for (int64_t x = 0; x < t.m; x++) { /* a_(p+1) = -a_p, sometimes one ulp off */
+            for (int64_t x = 0; x < t.m; x++) { /* a_(p+1) = -a_p, sometimes off by one ulp */
                 char *a = t.a + (x * t.k + p) * size;
 
                 memcpy(a + size, a, size);
@@ -347,7 +349,7 @@ static void correct_under_cancellation(void **state)
             memcpy(t.b + (p + 1) * t.n * size, t.b + p * t.n * size, (size_t)t.n * size);
         }
         c = poisoned((size_t)(t.m * t.n) * size);
-        if (both(&t, c, &rep)) {
+        if (run_both(&t, c, &rep)) {
             ran++;
             check(&t, c, &rep);
             again += i >= 12 && rep.recomputed > 0;
@@ -355,14 +357,15 @@ static void correct_under_cancellation(void **state)
                 assert_true(rep.recomputed_share > 0 && rep.recomputed_share <= 1);
         }
         free(c);
-        clear(&t);
+        free_trial(&t);
     }
     assert_int_equal(ran, SANITIZED ? 4 : 16);
-    assert_true(again > 0 || SANITIZED); /* of `wider`, too, the share of the time is told */
+    assert_true(again > 0 || SANITIZED); /* `wider` reports how much it recomputed, too */
 }
 
-/* The low double of a dd lies far below the high one: it is rounded from the whole sum. */
-static void dd_sees_the_far_end(void **state)
+/* The low double of a dd result is far below the high one: both must be rounded from the complete
+ * sum. */
+static void dd_is_rounded_from_the_whole_sum(void **state)
 {
     (void)state;
     for (int e = 100; e < 400; e += 23) {
@@ -381,7 +384,7 @@ static void dd_sees_the_far_end(void **state)
     }
 }
 
-/* Every scheme, at a number of bits that it can reach, on its own kind of data. */
+/* Every scheme, at a number of bits that it can reach, on suitable data. */
 static void bounds_hold(void **state)
 {
     static const struct {
@@ -418,7 +421,8 @@ static void bounds_hold(void **state)
         { "wider", "f32", LIMBER_CONTRACT_BITS, 60 },
         { "wider", "bf16", LIMBER_CONTRACT_BITS, 30 },
     };
-    static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes }; /* fp32-m: bytes */
+    /* fp32-m needs bytes */
+    static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -440,7 +444,7 @@ static void bounds_hold(void **state)
             if (j < 2 && !is_taken(i + (size_t)j, 2))
                 continue;
             t.fa = t.fb = t.fc = named(rows[i].format);
-            w = one(&r, &t, &ran);
+            w = try_one(&r, &t, &ran);
             worst = w > worst ? w : worst;
         }
         print_message("%-12s %-5s largest error / bound %.3g\n", rows[i].scheme, rows[i].format,
@@ -449,16 +453,17 @@ static void bounds_hold(void **state)
     }
 }
 
-/* A count of moduli or slices that the caller names.  `fast` takes as many bits as they hold, and
- * its bound holds; other contracts refuse a count that is too small, and a greater one leaves their
- * results as they are. */
+/* Counts of moduli or slices that the caller names. `fast` keeps as many bits as they hold, within
+ * its bound.  Other contracts refuse a count that is too small; a larger one does not change
+ * results. */
 static void named_counts_hold(void **state)
 {
     static const struct {
         const char *scheme, *format;
-        int first, last; /* the counts that are tried */
+        int first, last; /* range of counts to try */
         limber_promise promise;
-        int bits, least; /* the least count that keeps the contract; 0: `fast` keeps no accuracy */
+        /* smallest count that keeps the contract; 0: `fast` guarantees no accuracy */
+        int bits, least;
     } rows[] = {
         { "ozaki2", "f64", 1, 20, LIMBER_CONTRACT_FAST, 0, 4 },
         { "ozaki2", "f32", 1, 12, LIMBER_CONTRACT_FAST, 0, 4 },
@@ -490,9 +495,9 @@ static void named_counts_hold(void **state)
             char *c;
 
             t.fa = t.fb = t.fc = named(rows[i].format);
-            make(&r, &t);
+            make_trial(&r, &t);
             c = poisoned((size_t)(t.m * t.n) * t.fc.size);
-            if (both(&t, c, &rep)) {
+            if (run_both(&t, c, &rep)) {
                 check(&t, c, &rep);
                 assert_true(rep.bound <= bound);
                 assert_true(count < rows[i].least || isfinite(rep.bound));
@@ -500,21 +505,21 @@ static void named_counts_hold(void **state)
                 ran++;
             } else {
                 assert_non_null(strstr(limber_error_text(), "contract.slices = "));
-                assert_int_equal(ran, 0); /* all that are smaller are refused, too */
+                assert_int_equal(ran, 0); /* all smaller counts were refused, too */
                 refused++;
             }
             free(c);
-            clear(&t);
+            free_trial(&t);
         }
         assert_true(ran > 0);
         assert_true(refused > 0 || rows[i].promise == LIMBER_CONTRACT_FAST);
-        /* the most moduli that are tried keep something of any data */
+        /* the largest count keeps some bits of any data */
         assert_true(rows[i].promise != LIMBER_CONTRACT_FAST || bound < 0x1p-10);
     }
 }
 
-/* Whatever the library chooses, for any mix of formats and shapes. */
-static void anything_goes(void **state)
+/* Random formats and shapes with the scheme that the library chooses. */
+static void random_formats_and_shapes_keep_contracts(void **state)
 {
     static const char *const formats[] = { "f64",  "f32",  "f16", "bf16",    "e4m3",
                                            "e5m2", "f128", "dd",  "(1,5,2)", "tf32" };
@@ -534,7 +539,7 @@ static void anything_goes(void **state)
         t.contract.promise = rng_below(&r, 2) ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
         if (t.data == DATA_tiny || t.data == DATA_range)
             t.contract.promise = LIMBER_CONTRACT_CORRECT;
-        one(&r, &t, &ran);
+        try_one(&r, &t, &ran);
     }
     assert_true(ran > (SANITIZED ? 8 : 45));
 }
@@ -559,9 +564,9 @@ static void integers_are_exact(void **state)
         t.fb = named(in[rng_below(&r, 5)]);
         t.fc = named(out[rng_below(&r, 3)]);
         t.contract.promise = rng_below(&r, 2) ? LIMBER_CONTRACT_EXACT : LIMBER_CONTRACT_NATIVE;
-        make(&r, &t);
+        make_trial(&r, &t);
         c = poisoned((size_t)(t.m * t.n) * t.fc.size);
-        if (both(&t, c, &rep)) {
+        if (run_both(&t, c, &rep)) {
             limber_matrix a = matrix(t.a, t.fa, t.m, t.k, t.trans_a);
             limber_matrix b = matrix(t.b, t.fb, t.k, t.n, t.trans_b);
 
@@ -589,7 +594,7 @@ static void integers_are_exact(void **state)
                 }
         }
         free(c);
-        clear(&t);
+        free_trial(&t);
     }
     assert_true(ran > (SANITIZED ? 3 : 15));
 }
@@ -600,10 +605,10 @@ int main(void)
         cmocka_unit_test(correct_is_correct),
         cmocka_unit_test(correct_with_scalars),
         cmocka_unit_test(correct_under_cancellation),
-        cmocka_unit_test(dd_sees_the_far_end),
+        cmocka_unit_test(dd_is_rounded_from_the_whole_sum),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(named_counts_hold),
-        cmocka_unit_test(anything_goes),
+        cmocka_unit_test(random_formats_and_shapes_keep_contracts),
         cmocka_unit_test(integers_are_exact),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolution by its definition: strides, pads, dilations, groups, both layouts, every scheme.
- * The data are small integers, so the definition in doubles is exact. */
+ * Convolution against its definition: strides, pads, dilations, groups, both layouts, every scheme.
+ * Data are small integers, so that the definition in doubles is exact. */
 #include "support.h"
 #include "contexts.h"
 
@@ -37,7 +37,7 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-static void make(struct rng *r, struct trial *t)
+static void make_trial(struct rng *r, struct trial *t)
 {
     limber_conv *s = &t->s;
     size_t nx, nw;
@@ -69,7 +69,7 @@ static void make(struct rng *r, struct trial *t)
         t->w[i] = rng_below(r, 61) - 30;
 }
 
-/* Dense (n, c, h, w) doubles into the layout and format of the call. */
+/* Converts dense (n, c, h, w) doubles to the layout and format of the call. */
 static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w, limber_layout l,
                      limber_format f)
 {
@@ -131,7 +131,7 @@ static void run(struct rng *r, const char *format, const limber_contract *contra
     struct trial t;
     char *x, *w, *y;
 
-    make(r, &t);
+    make_trial(r, &t);
     x = lay_out(t.x, t.s.n, t.s.c, t.s.h, t.s.w, t.s.layout, f);
     w = lay_out(t.w, t.s.o, t.s.c / t.s.groups, t.s.r, t.s.s, t.s.layout, f);
     y = calloc((size_t)(t.s.n * t.s.o * t.oh * t.ow) + 1, f.size);
@@ -186,7 +186,7 @@ static void every_scheme_convolves(void **state)
     }
 }
 
-static void any_shape(void **state)
+static void random_shapes_match_the_definition(void **state)
 {
     (void)state;
     for (int i = 0; i < 40; i++) {
@@ -198,7 +198,7 @@ static void any_shape(void **state)
     }
 }
 
-/* The windows' elements one beside the other. */
+/* Unfolds the windows into a matrix (im2col). */
 static char *patches(const struct view *v, limber_format f, int64_t lines, int64_t k)
 {
     char *out = calloc((size_t)(lines * k) + 1, f.size);
@@ -227,7 +227,8 @@ static void same_mask(const struct mask *x, const struct mask *y)
     assert_memory_equal(x->line_special, y->line_special, (size_t)x->lines);
 }
 
-/* Also where strides and dilations step over pixels, which may hold anything. */
+/* The scan's mask is that of the unfolded windows, also if strides and dilations skip pixels, which
+ * may have any value. */
 static void a_scan_finds_what_windows_see(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "bf16", "i16" };
@@ -242,7 +243,7 @@ static void a_scan_finds_what_windows_see(void **state)
         struct trial t;
         char *x, *all;
 
-        make(&r, &t);
+        make_trial(&r, &t);
         const limber_conv *s = &t.s;
         const int64_t depth = s->c / s->groups, lines = s->n * t.oh * t.ow;
         const int64_t k = depth * s->r * s->s;
@@ -279,7 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scheme_convolves),
-        cmocka_unit_test(any_shape),
+        cmocka_unit_test(random_shapes_match_the_definition),
         cmocka_unit_test(a_scan_finds_what_windows_see),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions within little workspace: memory ends where it was asked to, what limber_workspace
- * says is enough, and strides may be far larger than the image. */
+ * Convolutions with little workspace: memory ends exactly at the requested size, limber_workspace's
+ * answer suffices, and strides may be far larger than the image. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,7 @@
 
 enum { ALIGNED = 64, DIRECTIONS = 3 };
 
-/* ---- an allocator whose memory ends at a page without access ----------------------------------
- */
+/* ---- an allocator whose blocks end at a guard page ------------------------------------------- */
 
 static void *edge_alloc(void *user, size_t bytes, size_t alignment)
 {
@@ -28,7 +27,8 @@ static void *edge_alloc(void *user, size_t bytes, size_t alignment)
 
     (void)user;
     assert_true(alignment <= ALIGNED);
-    memcpy(g.map + sysconf(_SC_PAGESIZE), &g, head); /* `guarded` has a page more than is asked */
+    /* `guarded` has one page more than the block */
+    memcpy(g.map + sysconf(_SC_PAGESIZE), &g, head);
     memset(g.data, 0xff, all);
     return g.data;
 }
@@ -52,7 +52,7 @@ struct layer {
     limber_operation operation;
     limber_format from, to;
     limber_contract contract;
-    int64_t elements[3]; /* of the image, the filters and the result */
+    int64_t elements[3]; /* elements of the image, the filters and the result */
 };
 
 static int64_t sized(int64_t image, int64_t window, int64_t stride, const int64_t pad[2])
@@ -60,7 +60,7 @@ static int64_t sized(int64_t image, int64_t window, int64_t stride, const int64_
     return (image + pad[0] + pad[1] - window) / stride + 1;
 }
 
-static void make(struct layer *l, struct rng *r)
+static void make_tensors(struct layer *l, struct rng *r)
 {
     static const struct {
         limber_format from, to;
@@ -146,14 +146,14 @@ static limber_context *context_of(size_t workspace, int threads, bool edges)
     config.cache_dir = "";
     config.threads = threads;
     config.workspace_bytes = workspace;
-    config.kernels = LIMBER_KERNELS_PREBUILT; /* compiles nothing */
+    config.kernels = LIMBER_KERNELS_PREBUILT; /* no compilation */
     if (edges)
         config.allocator = (limber_allocator){ edge_alloc, edge_free, NULL };
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     return ctx;
 }
 
-/* Where filters can be prepared. */
+/* Prepares filters if the backend supports it; else NULL. */
 static limber_prepared *prepare(limber_context *ctx, const struct layer *l, const char *filters)
 {
     limber_prepare_config config = LIMBER_PREPARE_CONFIG_INIT;
@@ -178,7 +178,7 @@ static void run_with(limber_context *ctx, const limber_problem *of, limber_prepa
         fail_msg("trial %d: %s", trial, limber_error_text());
 }
 
-/* As much as limber_workspace asks for, and no more, at the end of its pages. */
+/* Runs a layer with exactly the workspace that limber_workspace returned, before a guard page. */
 static void check_workspace(limber_context *ctx, const struct layer *l, const limber_problem *p,
                             limber_prepared *prepared, const char *want, char *got, int trial)
 {
@@ -201,7 +201,7 @@ static void check_workspace(limber_context *ctx, const struct layer *l, const li
     }
 }
 
-static void workspace_holds(void **state)
+static void workspace_suffices(void **state)
 {
     (void)state;
     for (int trial = 0; trial < 400; trial++) {
@@ -214,7 +214,7 @@ static void workspace_holds(void **state)
         limber_prepared *prepared;
         limber_problem p;
 
-        make(&l, &r);
+        make_tensors(&l, &r);
         for (int i = 0; i < 3; i++)
             data[i] = tensor(&r, l.from, l.elements[i]);
         want = calloc(result_bytes(&l), 1);
@@ -241,8 +241,8 @@ static void workspace_holds(void **state)
     }
 }
 
-/* Of one row of the result it is all the same how far apart rows would begin. */
-static void far_strides_end(void **state)
+/* The row stride of a result with one row is irrelevant, however large. */
+static void huge_strides_of_single_rows_are_ignored(void **state)
 {
     const int64_t strides[] = { 7, 1000003, 1000000007 };
     float dy[5 * 5], w[5 * 6 * 3], dx[3][6 * 2 * 3];
@@ -285,8 +285,8 @@ static void far_strides_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(workspace_holds),
-                                        cmocka_unit_test(far_strides_end) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(workspace_suffices),
+                                        cmocka_unit_test(huge_strides_of_single_rows_are_ignored) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

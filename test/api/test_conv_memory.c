@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What convolutions take beside their operands: limbs of both, and 16 MiB; gradients of filters by
- * other schemes than native have panels of windows, in parts.  And first calls, which kernels of
- * the library serve. */
+ * Memory of convolutions besides operands: the limbs of both operands and 16 MiB.  Gradients of
+ * filters by schemes other than native also have panels of windows.  The first call uses a prebuilt
+ * kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 enum { ROOM = 16 << 20, PANELS = 64 << 20 };
 
-/* ---- an allocator that counts ---------------------------------------------------------------- */
+/* ---- an allocator that counts bytes ---------------------------------------------------------- */
 
 struct counter {
     pthread_mutex_t lock;
@@ -61,11 +61,11 @@ static const struct layer {
 } layers[] = { { 1, 3, 112, 64, 7, 2 },  { 2, 64, 56, 64, 3, 1 }, { 1, 128, 28, 256, 3, 2 },
                { 1, 512, 7, 512, 3, 1 }, { 4, 96, 56, 24, 1, 1 }, { 16, 3, 64, 16, 3, 2 } };
 
-/* limbs: bytes of an element's */
+/* limbs: bytes of an element's limbs */
 static const struct kind {
     const char *name, *from, *to, *scheme;
     limber_promise promise;
-    bool bytes; /* elements are */
+    bool bytes; /* elements are bytes */
     int limbs;
 } kinds[] = { { "native", "f32", "f32", NULL, LIMBER_CONTRACT_NATIVE, false, 4 },
               { "INT8", "i8", "i32", NULL, LIMBER_CONTRACT_NATIVE, true, 2 },
@@ -73,7 +73,7 @@ static const struct kind {
               { "FP32 correct", "f32", "f32", "wider", LIMBER_CONTRACT_CORRECT, false, 8 },
               { "residues", "f64", "f64", "ozaki2", LIMBER_CONTRACT_CORRECT, false, 2 * 24 } };
 
-static char *numbers(struct rng *r, const struct kind *k, limber_format f, int64_t count)
+static char *random_elements(struct rng *r, const struct kind *k, limber_format f, int64_t count)
 {
     char *data = malloc((size_t)count * f.size);
 
@@ -86,7 +86,7 @@ static char *numbers(struct rng *r, const struct kind *k, limber_format f, int64
     return data;
 }
 
-/* Sizes of the tensors x, w, y; of x and of y with the padding around it. */
+/* Elements of the tensors x, w and y; framed: of the input tensor with padding. */
 struct sizes {
     int64_t count[TENSORS], framed;
 };
@@ -136,8 +136,8 @@ static void check(const struct kind *k, const struct layer *l, bool nhwc, int di
     contract.promise = k->promise;
     contract.scheme = k->scheme;
     x = describe(&s, l, nhwc, direction);
-    a = numbers(&r, k, from, x.count[in[0]]);
-    b = numbers(&r, k, from, x.count[in[1]]);
+    a = random_elements(&r, k, from, x.count[in[0]]);
+    b = random_elements(&r, k, from, x.count[in[1]]);
     c = malloc((size_t)x.count[written[direction]] * to.size);
     if (run_direction(ctx, direction, &contract, &s, from, a, b, to, c, NULL, NULL, &report))
         fail_msg("%s", limber_error_text());
@@ -148,7 +148,7 @@ static void check(const struct kind *k, const struct layer *l, bool nhwc, int di
         fail_msg("%s, %d x %d x %d -> %d, window %d, %s, direction %d: %.1f MiB, %.1f allowed",
                  k->name, l->n, l->c, l->h, l->o, l->r, nhwc ? "NHWC" : "NCHW", direction,
                  (double)counter.most / (1 << 20), (double)allowed / (1 << 20));
-    /* phases of a gradient share a kernel */
+    /* the phases of a gradient share a kernel */
     if (ctx->machine.backend->prebuilt && report.from != LIMBER_FROM_LIBRARY &&
         !(direction == DATA && report.from == LIMBER_FROM_MEMORY))
         fail_msg("%s, direction %d: the first call's kernel is from %d", k->name, direction,
@@ -160,7 +160,7 @@ static void check(const struct kind *k, const struct layer *l, bool nhwc, int di
     free(c);
 }
 
-static void little_memory_and_at_once(void **state)
+static void memory_is_limited_and_first_kernels_are_prebuilt(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -171,7 +171,8 @@ static void little_memory_and_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(little_memory_and_at_once) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(
+        memory_is_limited_and_first_kernels_are_prebuilt) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Matrices that nobody drew (LIMBER_DATA): a basis of a linear programme, images, unitaries of
- * quantum circuits.  Every contract holds for samples of their products, by MPFR. */
+ * Contracts hold, by MPFR on samples, for products of real matrices (LIMBER_DATA): a linear
+ * programme's basis, images, and unitaries of quantum circuits. */
 #define _GNU_SOURCE
 #include "convs.h"
 #include "support.h"
@@ -35,7 +35,7 @@ static int drop_context(void **state)
     return 0;
 }
 
-/* NULL, with a word, where there is no such file. */
+/* Opens a file of LIMBER_DATA; NULL, with a message, if it is absent. */
 static FILE *data_file(const char *name, bool packed)
 {
     const char *root = getenv("LIMBER_DATA");
@@ -74,9 +74,9 @@ static const struct {
     { LIMBER_CONTRACT_NATIVE, 0, "fp32-b" },
 };
 
-/* C = A B^T for lines of A and of B. */
-static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t k,
-                 const char *format, int samples)
+/* Checks every contract for samples of C = A B^T. */
+static void check_contracts(const double *a, int64_t m, const double *b, int64_t n, int64_t k,
+                            const char *format, int samples)
 {
     limber_format f = named(format), f64 = named("f64");
     char *x = malloc((size_t)(m * k) * f.size), *y = malloc((size_t)(n * k) * f.size);
@@ -102,7 +102,7 @@ static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t
                         (limber_matrix){ y, f, 1, k }, NULL, (limber_output){ c, f, n, 1 }, NULL);
 
         if (status == LIMBER_STATUS_NO_SCHEME && contract.scheme)
-            continue; /* the data is too wide for it, and it says so */
+            continue; /* refused, because the data's range is too wide */
         assert_int_equal(status, LIMBER_STATUS_OK);
         for (int i = 0; i < samples; i++) {
             int64_t row = rng_below(&r, (int)m), col = rng_below(&r, (int)n);
@@ -149,8 +149,8 @@ static void linear_programme(void **state)
         skip();
     x = read_mtx(f, &rows, &cols);
     fclose(f);
-    hold(x, rows, x, rows, cols, "f64", 40);
-    hold(x, rows, x, rows, cols, "f32", 40);
+    check_contracts(x, rows, x, rows, cols, "f64", 40);
+    check_contracts(x, rows, x, rows, cols, "f32", 40);
     free(x);
 }
 
@@ -176,7 +176,7 @@ static void images(void **state)
     c = malloc(COUNT * COUNT * sizeof *c);
     for (int i = 0; i < COUNT * PIXELS; i++)
         x[i] = pixel[HEAD + i];
-    hold(x, COUNT, x, COUNT, PIXELS, "f32", 20);
+    check_contracts(x, COUNT, x, COUNT, PIXELS, "f32", 20);
     assert_int_equal(limber_gemm(ctx, &exact, COUNT, COUNT, PIXELS, NULL,
                                  (limber_matrix){ pixel + HEAD, named("u8"), PIXELS, 1 },
                                  (limber_matrix){ pixel + HEAD, named("u8"), 1, PIXELS }, NULL,
@@ -195,7 +195,8 @@ static void images(void **state)
     free(c);
 }
 
-/* Sums of pixels times multiples of 2^-10, which binary64 holds; gradients are such multiples. */
+/* Checks convolutions of pixels with multiples of 2^-10, whose sums and gradients are exact in
+ * binary64. */
 static void convolve_images(const unsigned char *pixel, const limber_conv *s)
 {
     const limber_contract correct = { .size = sizeof correct, .promise = LIMBER_CONTRACT_CORRECT };
@@ -238,8 +239,8 @@ static void convolve_images(const unsigned char *pixel, const limber_conv *s)
     trial_close(&t);
 }
 
-/* Edges of digits in every direction: eight filters of one image after the other, and filters that
- * see one of eight images each, as channels. */
+/* Edge detection in eight directions: eight filters on one image, and depthwise filters on eight
+ * images as channels. */
 static void image_convolutions(void **state)
 {
     enum { COUNT = 8, SIDE = 28, HEAD = 16 };
@@ -275,10 +276,10 @@ enum { MOST_QUBITS = 8 };
 
 struct circuit {
     int qubits;
-    double complex *u; /* columns of the unitary: states that the basis becomes */
+    double complex *u; /* columns of the unitary: images of the basis states */
 };
 
-/* A product of numbers and pi with signs. */
+/* Evaluates a product of numbers and pi with signs. */
 static double angle(const char *s)
 {
     double v = 1;
@@ -300,7 +301,7 @@ static double angle(const char *s)
     }
 }
 
-/* Column by column; `control` -1: none. */
+/* Applies a gate to every column; `control` -1: uncontrolled. */
 static void apply(struct circuit *c, const double complex g[4], int target, int control)
 {
     int64_t n = (int64_t)1 << c->qubits, bit = (int64_t)1 << target;
@@ -335,8 +336,8 @@ static void rotate(double complex g[4], const char *name, const double t[3])
     g[3] = cexp(I * (phi + lambda)) * c;
 }
 
-/* False of a gate that is not known. */
-static bool gate(struct circuit *c, char *line)
+/* Parses and applies a gate; false: unknown gate. */
+static bool apply_line(struct circuit *c, char *line)
 {
     static const double complex not[4] = { 0, 1, 1, 0 };
     double complex h[4] = { M_SQRT1_2, M_SQRT1_2, M_SQRT1_2, -M_SQRT1_2 }, g[4];
@@ -383,7 +384,7 @@ static bool read_circuit(FILE *f, struct circuit *c)
             for (int64_t i = 0; i < n; i++)
                 c->u[i * n + i] = 1;
         } else if (islower((unsigned char)*s) && c->u && strncmp(s, "creg", 4) &&
-                   strncmp(s, "measure", 7) && strncmp(s, "barrier", 7) && !gate(c, s)) {
+                   strncmp(s, "measure", 7) && strncmp(s, "barrier", 7) && !apply_line(c, s)) {
             print_message("a gate is not known: %s", s);
             return false;
         }
@@ -413,11 +414,11 @@ static void circuits(void **state)
                 re[i] = creal(c.u[i]);
                 im[i] = cimag(c.u[i]);
             }
-            for (int64_t i = 0; i < n; i++) /* a unitary's columns have length 1 */
+            for (int64_t i = 0; i < n; i++) /* columns of a unitary have norm 1 */
                 sum += re[i] * re[i] + im[i] * im[i];
             assert_true(fabs(sum - 1) < 1e-9);
-            hold(re, n, im, n, n, "f64", 30);
-            hold(re, n, re, n, n, "f32", 30);
+            check_contracts(re, n, im, n, n, "f64", 30);
+            check_contracts(re, n, re, n, n, "f32", 30);
             free(re);
             free(im);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions in every direction, over random geometry: against sums by definition, against each
- * other (they are adjoint), and over backends, threads and layouts. */
+ * Convolutions in every direction with random geometry: against the definition, against each other
+ * (the directions are adjoint), and across backends, threads and layouts. */
 #include "convs.h"
 #include "support.h"
 #include "contexts.h"
@@ -49,7 +49,7 @@ static int drop_contexts(void **state)
 
 static void make_depth(limber_conv *s, struct rng *r)
 {
-    s->depth_stride = rng_below(r, 4); /* 0: 1 */
+    s->depth_stride = rng_below(r, 4); /* 0 means 1 */
     s->depth_dilate = rng_below(r, 3);
     s->depth_pad[0] = rng_below(r, 3);
     s->depth_pad[1] = rng_below(r, 3);
@@ -95,8 +95,8 @@ static void make(struct trial *t, struct rng *r, int64_t most)
             t->v[i][j] = (double)rng_below(r, 15) - 7;
 }
 
-/* Groups of channels get powers of two and numbers of bits of their own: what one group needs says
- * nothing of the others.  Sums still fit binary32. */
+/* Gives each group of channels its own exponent and number of bits, since what one group needs says
+ * nothing about the others.  Sums still fit binary32. */
 static void vary_groups(struct trial *t, struct rng *r)
 {
     for (int i = 0; i < TENSORS; i++) {
@@ -220,7 +220,7 @@ static limber_contract contract_of(const struct kind *k)
     return c;
 }
 
-static void every_direction_is_right(void **state)
+static void every_direction_equals_its_definition(void **state)
 {
     (void)state;
     for (int i = 0; i < 3000; i++) {
@@ -238,8 +238,8 @@ static void every_direction_is_right(void **state)
     }
 }
 
-/* Channels and filters enough for several vectors, register tiles and chains; few images and
- * groups. */
+/* Makes convolutions with enough channels and filters for several vectors, register tiles and
+ * chains, and few images and groups. */
 static void make_wide(struct trial *t, struct rng *r)
 {
     limber_conv *s = &t->s;
@@ -260,7 +260,7 @@ static void make_wide(struct trial *t, struct rng *r)
     for (int i = 0; i < 4; i++)
         s->pad[i] = rng_below(r, 2);
     s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
-    if (rng_below(r, 8) == 0) { /* pixels that share sets of a cache, seen or made */
+    if (rng_below(r, 8) == 0) { /* pixels whose addresses map to the same cache sets */
         int64_t *many = rng_below(r, 2) ? &s->c : &s->o;
 
         s->c = s->groups * (1 + rng_below(r, 4));
@@ -276,7 +276,7 @@ static void make_wide(struct trial *t, struct rng *r)
             t->v[i][j] = (double)rng_below(r, 15) - 7;
 }
 
-static void many_channels_are_right(void **state)
+static void many_channels_equal_the_definition(void **state)
 {
     static const struct kind kind[] = { { LIMBER_CONTRACT_NATIVE, NULL, "f32", "f32", NULL },
                                         { LIMBER_CONTRACT_NATIVE, NULL, "f64", "f64", NULL },
@@ -296,7 +296,7 @@ static void many_channels_are_right(void **state)
     }
 }
 
-/* Windows and padding that no memory could hold as an image. */
+/* Dilated windows and padding that would not fit memory as an image. */
 static void serve_far_windows(limber_layout layout)
 {
     const int64_t far = (int64_t)1 << 30;
@@ -318,7 +318,7 @@ static void serve_far_windows(limber_layout layout)
         double sum = 0, one = 1;
         limber_contract native = LIMBER_CONTRACT_INIT;
 
-        /* only the window's last element sees the pixel */
+        /* only the window's last element is inside the image */
         for (int i = 0; i < 16; i++)
             sum += x[i] * w[nchw ? 4 * i + 3 : 48 + i];
         assert_int_equal(run_direction(context[ctx], FORWARD, &native, &s, LIMBER_F64, x, w,
@@ -346,8 +346,8 @@ static void far_windows_are_served(void **state)
     serve_far_windows(LIMBER_LAYOUT_NHWC);
 }
 
-/* No images, whose tensors may have no address; gradients under strides, too. */
-static void no_images(void **state)
+/* Tensors without images, which may have no address; also gradients with strides. */
+static void tensors_without_images(void **state)
 {
     limber_conv s = { .size = sizeof s,
                       .c = 4,
@@ -374,7 +374,7 @@ static void no_images(void **state)
         }
 }
 
-/* <conv(x, w), y> = <x, conv^T(y, w)> = <w, the filters' gradient of x and y>, exactly. */
+/* <conv(x, w), y> = <x, conv^T(y, w)> = <w, filter gradient of x and y>, exactly. */
 static void directions_are_adjoint(void **state)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
@@ -414,8 +414,8 @@ static void directions_are_adjoint(void **state)
     }
 }
 
-/* Roundings, too, are the same everywhere: sums of random floats have the bits of the
- * interpreter's, and those of the other layout. */
+/* Rounded sums of random floats have the interpreter's bits on all backends, and the bits of the
+ * other layout. */
 static void bits_are_the_same_everywhere(void **state)
 {
     static const struct kind kind[] = {
@@ -477,7 +477,7 @@ static void bits_are_the_same_everywhere(void **state)
     }
 }
 
-/* NaN and infinities in what meets filters, or dy, whose numbers are finite: padding is none. */
+/* NaN and infinities in the tensor that finite filters, or a finite dy, meet: padding adds none. */
 static void special_values_are_conventional(void **state)
 {
     static const double special[] = { NAN, INFINITY, -INFINITY };
@@ -501,7 +501,7 @@ static void special_values_are_conventional(void **state)
     }
 }
 
-/* Filters that are prepared give the bits of those that are not, at first use and after. */
+/* Prepared filters give the bits of unprepared ones, at first use and later. */
 static void prepare_and_compare(int i, const struct kind *k, int direction, bool wide)
 {
     const int read = reads[direction][0], wrote = 3 - W - read;
@@ -534,7 +534,7 @@ static void prepare_and_compare(int i, const struct kind *k, int direction, bool
     assert_int_equal(limber_run(context[i % CONTEXTS], &p, NULL), LIMBER_STATUS_OK);
     config.operation = i % 3 || direction ? (int64_t)p.operation : 0;
     filters = t.s;
-    if (i % 4 == 0) /* sizes of images are those of a call */
+    if (i % 4 == 0) /* image sizes come from the call */
         filters.n = filters.h = filters.w = filters.d = 0;
     if (limber_prepare_filters(context[i % CONTEXTS], &filters, w, f, &config, &kept))
         fail_msg("%s", limber_error_text());
@@ -566,13 +566,13 @@ static void filters_are_prepared(void **state)
         prepare_and_compare(i, &native[i / 8 % 2], i % 8 > 0, true);
 }
 
-static void refused(const limber_problem *p, const char *text)
+static void expect_refused(const limber_problem *p, const char *text)
 {
     assert_refused(limber_run(context[INTERP], p, NULL), LIMBER_STATUS_BAD_ARGUMENT, text);
 }
 
-/* Filters serve what they were prepared for: an operation, and backward under strides the elements
- * of the window that each phase reads. */
+/* Prepared filters serve only the operation that they were prepared for, and backward only the
+ * strides, because each phase reads certain elements of the window. */
 static void prepared_filters_serve_what_they_are_for(void **state)
 {
     float dy[2 * 16 * 16] = { 0 }, w[2 * 3 * 3 * 3] = { 0 }, dx[3 * 16 * 16];
@@ -597,32 +597,32 @@ static void prepared_filters_serve_what_they_are_for(void **state)
     p.b = (limber_matrix){ w, LIMBER_F32, 0, 0 };
     p.c = (limber_output){ dx, LIMBER_F32, 0, 0 };
     p.prepared_b = back;
-    t = s, t.h = 8, t.pad[1] = 2; /* these do not matter */
+    t = s, t.h = 8, t.pad[1] = 2; /* these fields do not matter */
     assert_int_equal(limber_run(context[INTERP], &p, NULL), LIMBER_STATUS_OK);
     t = s, t.stride[1] = 1, t.w = 5;
-    refused(&p, "prepared_b was prepared with another conv.stride[1]");
+    expect_refused(&p, "prepared_b was prepared with another conv.stride[1]");
     t = s, t.pad[2] = 0, t.w = 10;
-    refused(&p, "prepared_b was prepared with another conv.pad[2]");
+    expect_refused(&p, "prepared_b was prepared with another conv.pad[2]");
     t = s, t.dilate[0] = 2, t.h = 11;
-    refused(&p, "prepared_b was prepared with another conv.dilate[0]");
+    expect_refused(&p, "prepared_b was prepared with another conv.dilate[0]");
     t = s, t.layout = LIMBER_LAYOUT_NHWC;
-    refused(&p, "prepared_b was prepared with another conv.layout");
+    expect_refused(&p, "prepared_b was prepared with another conv.layout");
     t = s, t.r = 1, t.s = 9, t.pad[0] = t.pad[1] = 0, t.w = 15;
-    refused(&p, "prepared_b was prepared with another conv.r");
+    expect_refused(&p, "prepared_b was prepared with another conv.r");
     t = s;
     p.prepared_b = forward;
-    refused(&p, "prepared_b was prepared for forward convolutions, not for backward data");
+    expect_refused(&p, "prepared_b was prepared for forward convolutions, not for backward data");
     p.prepared_b = matrix;
-    refused(&p, "prepared_b was prepared for products of matrices, not for backward data");
+    expect_refused(&p, "prepared_b was prepared for products of matrices, not for backward data");
     p.operation = LIMBER_OPERATION_CONV_BACKWARD_FILTER;
-    refused(&p, "prepared_b: a gradient of filters reads no filters");
+    expect_refused(&p, "prepared_b: a gradient of filters reads no filters");
     p = (limber_problem)LIMBER_PROBLEM_INIT;
     p.m = 2, p.n = 1, p.k = 27;
     p.a = (limber_matrix){ w, LIMBER_F32, 27, 1 };
     p.b = (limber_matrix){ dy, LIMBER_F32, 1, 1 };
     p.c = (limber_output){ dx, LIMBER_F32, 1, 1 };
     p.prepared_a = back;
-    refused(&p, "prepared_a was prepared for backward data, not for products of matrices");
+    expect_refused(&p, "prepared_a was prepared for backward data, not for products of matrices");
     config.operation = LIMBER_OPERATION_CONV_BACKWARD_FILTER;
     assert_int_equal(limber_prepare_filters(context[INTERP], &s, w, LIMBER_F32, &config, &none),
                      LIMBER_STATUS_BAD_ARGUMENT);
@@ -646,7 +646,7 @@ static void prepared_filters_serve_what_they_are_for(void **state)
     limber_prepared_free(matrix);
 }
 
-/* A gradient with strides is computed in phases; the plan and the report show the longest. */
+/* A gradient with strides is computed in phases; plan and report describe the longest phase. */
 static void plans_of_strides_are_those_that_run(void **state)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
@@ -668,7 +668,7 @@ static void plans_of_strides_are_those_that_run(void **state)
     fill(&r, DATA_unit, LIMBER_F64, dy, 40 * 8 * 8);
     fill(&r, DATA_unit, LIMBER_F64, w, 40 * 9 * 9);
     contract.promise = LIMBER_CONTRACT_CORRECT;
-    contract.scheme = "ozaki2"; /* whose kernel depends on the length of sums */
+    contract.scheme = "ozaki2"; /* its kernel depends on the length of sums */
     p.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA;
     p.conv = &s;
     p.contract = &contract;
@@ -685,7 +685,7 @@ static void plans_of_strides_are_those_that_run(void **state)
     free(dx);
 }
 
-/* Is a pixel at x met by some element of the window, as it moves by the stride? */
+/* Whether some element of the strided window reaches a pixel at x. */
 static bool is_reached(int64_t x, int64_t window, int64_t stride, int64_t pad, int64_t results)
 {
     for (int64_t at = 0; at < window; at++)
@@ -694,8 +694,8 @@ static bool is_reached(int64_t x, int64_t window, int64_t stride, int64_t pad, i
     return false;
 }
 
-/* The pixels of dx that no window reaches beside a product with k = 0, and the others beside what
- * alpha gives of a sum: by every way to compute gradients under strides. */
+/* Pixels of dx that no window reaches must equal a product with k = 0, in every implementation of
+ * strided gradients. */
 static void check_unreached(const limber_conv *s, const struct kind *k, double alpha, bool adds)
 {
     enum { H = 5, MOST_C = 4 };
@@ -830,10 +830,10 @@ static void refusals_name_the_argument(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_direction_is_right),
-        cmocka_unit_test(many_channels_are_right),
+        cmocka_unit_test(every_direction_equals_its_definition),
+        cmocka_unit_test(many_channels_equal_the_definition),
         cmocka_unit_test(far_windows_are_served),
-        cmocka_unit_test(no_images),
+        cmocka_unit_test(tensors_without_images),
         cmocka_unit_test(directions_are_adjoint),
         cmocka_unit_test(bits_are_the_same_everywhere),
         cmocka_unit_test(special_values_are_conventional),

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a host code brings or takes away: its allocator, its workspace, the library itself. */
+ * What a host program provides or removes: its allocator, its workspace, the library itself. */
 #include "engine_support.h"
 
 #include <dlfcn.h>
 #include <fenv.h>
 #include <math.h>
 
-/* ---- an allocator that counts and can run dry ------------------------------------------------ */
+/* ---- an allocator that counts and can be exhausted ------------------------------------------- */
 
 struct store {
     atomic_int taken, given, left;
     atomic_size_t bytes;
 };
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *alloc_counted(void *user, size_t bytes, size_t alignment)
 {
     struct store *s = user;
     void *p;
@@ -22,13 +22,13 @@ static void *take(void *user, size_t bytes, size_t alignment)
         return NULL;
     p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     assert_non_null(p);
-    memset(p, 0xff, bytes); /* NaN, for those who read before they write */
+    memset(p, 0xff, bytes); /* NaN, to expose reads of uninitialised memory */
     s->taken++;
     s->bytes += bytes;
     return p;
 }
 
-static void give(void *user, void *memory)
+static void free_counted(void *user, void *memory)
 {
     struct store *s = user;
 
@@ -39,9 +39,10 @@ static void give(void *user, void *memory)
 
 static limber_context *stored_context(struct store *s)
 {
-    const limber_config config = {
-        .size = sizeof(limber_config), .cache_dir = "", .threads = 2, .allocator = { take, give, s }
-    };
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .cache_dir = "",
+                                   .threads = 2,
+                                   .allocator = { alloc_counted, free_counted, s } };
     limber_context *ctx;
 
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
@@ -87,7 +88,7 @@ static void assert_right(const double *c)
         }
 }
 
-/* i32 from i8 by the contract exact, which computes C elsewhere first. */
+/* An i32 product of i16 under `exact`, which computes C in separate memory first. */
 static limber_status integers(limber_context *ctx, int32_t *c)
 {
     const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
@@ -139,7 +140,7 @@ static limber_status prepared(limber_context *ctx, double *c)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void what_grows_comes_from_the_allocator(void **state)
+static void large_memory_comes_from_the_allocator(void **state)
 {
     static double c[2 * N * N];
     static int32_t ci[N * N];
@@ -166,8 +167,8 @@ static void what_grows_comes_from_the_allocator(void **state)
     assert_int_equal(s.taken, s.given);
 }
 
-/* Whichever request it is that fails. */
-static void an_allocator_that_runs_dry(void **state)
+/* Each allocation of a product fails in turn; C stays unchanged. */
+static void an_exhausted_allocator_leaves_c_unchanged(void **state)
 {
     static double c[2 * N * N], before[2 * N * N];
     static int32_t ci[N * N];
@@ -205,17 +206,19 @@ static void half_an_allocator_is_refused(void **state)
     limber_context *ctx;
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                           .allocator = { .alloc = take } }),
-                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(
+        limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                              .allocator = { .alloc = alloc_counted } }),
+        LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "allocator.free is NULL"));
     assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                           .allocator = { .free = give } }),
+                                                           .allocator = { .free = free_counted } }),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "allocator.alloc is NULL"));
 }
 
-/* Any address, nothing outside, the same bits with much and with little. */
+/* A caller's workspace at any address, of the least and of the best size: nothing outside is
+ * written, and bits are the same. */
 static void a_workspace_of_the_callers(void **state)
 {
     enum { GUARD = 100 };
@@ -266,7 +269,8 @@ static void a_workspace_of_the_callers(void **state)
     assert_int_equal(s.taken, 0);
 }
 
-/* Its products are scaled in the workspace, too, since none begins before there is room for all. */
+/* Every product of a batch is scaled in the workspace, because none is stored before all have
+ * memory. */
 static void a_batch_in_its_workspace(void **state)
 {
     enum { COUNT_OF = 3, SIZE = COUNT_OF * N * N };
@@ -305,7 +309,8 @@ static void a_batch_in_its_workspace(void **state)
     assert_int_equal(s.taken, 0);
 }
 
-/* Whatever limbs, NaN, infinities and overflows raise inside. */
+/* Floating-point exception flags are unchanged, whatever limbs, NaN, infinities and overflows raise
+ * inside. */
 static void flags_are_the_callers(void **state)
 {
     static double a[N * N], c[2 * N * N];
@@ -338,7 +343,7 @@ static void flags_are_the_callers(void **state)
     limber_destroy(ctx);
 }
 
-/* Opened, used with threads and in the background, closed; again and again. */
+/* Opens the library, uses threads and background compilation, and closes it, repeatedly. */
 static void the_library_can_be_closed(void **state)
 {
     limber_format f = named("f64");
@@ -372,7 +377,8 @@ static void the_library_can_be_closed(void **state)
                          LIMBER_STATUS_OK);
         destroy(ctx);
         assert_int_equal(dlclose(library), 0);
-        if (k.on_miss == LIMBER_ON_MISS_WAIT) /* else it stays until this thread ends */
+        /* else it stays loaded until the compiling thread ends */
+        if (k.on_miss == LIMBER_ON_MISS_WAIT)
             assert_null(dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_NOLOAD));
     }
 }
@@ -380,8 +386,8 @@ static void the_library_can_be_closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_grows_comes_from_the_allocator),
-        cmocka_unit_test(an_allocator_that_runs_dry),
+        cmocka_unit_test(large_memory_comes_from_the_allocator),
+        cmocka_unit_test(an_exhausted_allocator_leaves_c_unchanged),
         cmocka_unit_test(half_an_allocator_is_refused),
         cmocka_unit_test(a_workspace_of_the_callers),
         cmocka_unit_test(a_batch_in_its_workspace),

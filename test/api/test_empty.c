@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Every dimension of every operation is 0, alone and in pairs.  A call either refuses by name, or
- * stores what an empty sum gives into the elements that there are and leaves memory behind them. */
+ * stores the value of an empty sum in the existing elements and nothing beyond them. */
 #include "engine_support.h"
 
 #include <limber/ops.h>
@@ -39,16 +39,16 @@ static void refill(void)
         y[i] = FILLED;
 }
 
-/* The first `stored` elements hold what the sum is, all others what they held. */
-static void holds(const char *what, int64_t stored, double sum)
+/* Checks that the first `stored` elements have the value `sum`, and all others are unchanged. */
+static void expect_stored(const char *what, int64_t stored, double sum)
 {
     for (int64_t i = 0; i < ROOM + GUARD; i++)
         if (!(y[i] == (i < stored ? sum : FILLED)))
             fail_msg("%s: element %d is %g", what, (int)i, y[i]);
 }
 
-/* Did the call succeed?  Else it has refused an argument, and says why. */
-static bool went(const char *what, limber_status s)
+/* Whether the call succeeded; if not, it must have refused an argument with a message. */
+static bool succeeded(const char *what, limber_status s)
 {
     if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_BAD_ARGUMENT && s != LIMBER_STATUS_NO_SCHEME)
         fail_msg("%s: %s (%s)", what, limber_status_name(s), limber_error_text());
@@ -57,18 +57,18 @@ static bool went(const char *what, limber_status s)
     return s == LIMBER_STATUS_OK;
 }
 
-/* What a problem is asked beside its result. */
-static void look(const char *what, const limber_problem *p)
+/* Queries workspace, plan and explanation of a problem. */
+static void query(const char *what, const limber_problem *p)
 {
     size_t least, best;
     char *text = NULL;
     limber_cut cut = LIMBER_CUT_INIT;
 
-    if (went(what, limber_workspace(ctx, p, &least, &best)))
+    if (succeeded(what, limber_workspace(ctx, p, &least, &best)))
         assert_true(least <= best);
-    if (went(what, limber_plan(ctx, p, &text, NULL)))
+    if (succeeded(what, limber_plan(ctx, p, &text, NULL)))
         limber_free(text);
-    if (went(what, limber_explain(ctx, p, &cut, NULL)))
+    if (succeeded(what, limber_explain(ctx, p, &cut, NULL)))
         limber_cut_free(&cut);
 }
 
@@ -102,14 +102,14 @@ static void products(void **state)
                 snprintf(what, sizeof what, "promise %d, m = %d, n = %d, k = %d, way %d", i, (int)m,
                          (int)n, (int)depth, way);
                 refill();
-                if (went(what, limber_run(ctx, &p, NULL)))
-                    holds(what,
-                          m * n *
-                              (way == 4   ? 2 :
-                               !(way & 2) ? 1 :
-                                            three.count),
-                          way & 1 ? FILLED * beta : 0);
-                look(what, &p);
+                if (succeeded(what, limber_run(ctx, &p, NULL)))
+                    expect_stored(what,
+                                  m * n *
+                                      (way == 4   ? 2 :
+                                       !(way & 2) ? 1 :
+                                                    three.count),
+                                  way & 1 ? FILLED * beta : 0);
+                query(what, &p);
             }
 }
 
@@ -151,9 +151,9 @@ static void convolve(const limber_conv *g, limber_operation operation, const lim
 
     p.operation = operation;
     refill();
-    if (went(what, limber_run(ctx, &p, NULL)))
-        holds(what, result_elements(g, operation), adds ? FILLED * beta : 0);
-    look(what, &p);
+    if (succeeded(what, limber_run(ctx, &p, NULL)))
+        expect_stored(what, result_elements(g, operation), adds ? FILLED * beta : 0);
+    query(what, &p);
 }
 
 /* The image, the filters or the result is empty, and so is every sum. */
@@ -209,16 +209,16 @@ static void prepared_operands(void **state)
                                             side ? m : (limber_matrix){ w, LIMBER_F64, 5, 1 }, NULL,
                                             (limber_output){ y, LIMBER_F64, 5, 1 });
 
-            if (went("inspect", limber_inspect(ctx, m, rows, cols, (limber_side)side, &seen)))
+            if (succeeded("inspect", limber_inspect(ctx, m, rows, cols, (limber_side)side, &seen)))
                 limber_inspection_free(&seen);
-            if (!went("prepare",
-                      limber_prepare(ctx, m, rows, cols, (limber_side)side, NULL, &prepared)))
+            if (!succeeded("prepare",
+                           limber_prepare(ctx, m, rows, cols, (limber_side)side, NULL, &prepared)))
                 continue;
             *(side ? &p.prepared_b : &p.prepared_a) = prepared;
             refill();
-            if (went("prepared", limber_run(ctx, &p, NULL)))
-                holds("prepared", p.m * p.n, 0);
-            look("prepared", &p);
+            if (succeeded("prepared", limber_run(ctx, &p, NULL)))
+                expect_stored("prepared", p.m * p.n, 0);
+            query("prepared", &p);
             limber_prepared_free(prepared);
         }
     for (size_t i = 0; i < COUNT(filters); i++)
@@ -235,14 +235,14 @@ static void prepared_operands(void **state)
                 limber_prepared *prepared;
 
                 how.operation = p.operation = (limber_operation)op;
-                if (!went("filters",
-                          limber_prepare_filters(ctx, &g, w, LIMBER_F64, &how, &prepared)))
+                if (!succeeded("filters",
+                               limber_prepare_filters(ctx, &g, w, LIMBER_F64, &how, &prepared)))
                     continue;
                 p.prepared_b = prepared;
                 refill();
-                if (went("filters", limber_run(ctx, &p, NULL)))
-                    holds("filters", result_elements(&g, p.operation), 0);
-                look("filters", &p);
+                if (succeeded("filters", limber_run(ctx, &p, NULL)))
+                    expect_stored("filters", result_elements(&g, p.operation), 0);
+                query("filters", &p);
                 limber_prepared_free(prepared);
             }
 }
@@ -259,14 +259,14 @@ static void arrays(void **state)
         e.src = x, e.dst = y;
         refill();
         assert_int_equal(limber_apply(ctx, &e), LIMBER_STATUS_OK);
-        holds("apply", 0, 0);
+        expect_stored("apply", 0, 0);
     }
     refill();
     assert_int_equal(limber_convert(y, LIMBER_F64, x, LIMBER_F64, 0, LIMBER_ROUND_NEAREST),
                      LIMBER_STATUS_OK);
     assert_int_equal(limber_convert(NULL, LIMBER_F64, NULL, LIMBER_F64, 0, LIMBER_ROUND_NEAREST),
                      LIMBER_STATUS_OK);
-    holds("convert", 0, 0);
+    expect_stored("convert", 0, 0);
     for (int r = 0; r < LIMBER_REDUCTION_COUNT; r++)
         for (int carry = 0; carry <= LIMBER_CARRY_STORAGE; carry++)
             for (int empty = 1; empty < 8; empty++) {
@@ -281,9 +281,9 @@ static void arrays(void **state)
                 c.inner = empty & 4 ? 0 : 3;
                 c.src = x, c.dst = y;
                 refill();
-                some = went("reduce", limber_reduce(ctx, &c)) && fewer && c.outer && c.inner;
+                some = succeeded("reduce", limber_reduce(ctx, &c)) && fewer && c.outer && c.inner;
                 if (some && r == LIMBER_REDUCTION_SUM)
-                    holds("reduce", 9, 0);
+                    expect_stored("reduce", 9, 0);
                 for (int i = some ? 9 : 0; i < ROOM; i++)
                     assert_true(y[i] == FILLED);
             }
@@ -301,8 +301,8 @@ static void solutions(void **state)
         s.b = (limber_matrix){ x, LIMBER_F64, 2, 1 };
         s.x = (limber_output){ y, LIMBER_F64, 2, 1 };
         refill();
-        went("solve", limber_solve(ctx, &s, NULL));
-        holds("solve", 0, 0);
+        succeeded("solve", limber_solve(ctx, &s, NULL));
+        expect_stored("solve", 0, 0);
     }
 }
 
@@ -324,7 +324,7 @@ static void functions(void **state)
 
         refill();
         assert_int_equal(multiply(rows, cols, k, x, 5, w, 5, y, 5), LIMBER_STATUS_OK);
-        holds("bound", rows * cols, 0);
+        expect_stored("bound", rows * cols, 0);
         assert_int_equal(limber_bind_shape(ctx, NULL, rows, cols, k, m, m, output_of(m),
                                            LIMBER_ACCUMULATE_NONE, &kernel),
                          LIMBER_STATUS_BAD_ARGUMENT);
@@ -332,7 +332,7 @@ static void functions(void **state)
     }
 }
 
-static int on(const char *backend)
+static int set_up(const char *backend)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),          cmocka_unit_test(convolutions),
@@ -357,6 +357,6 @@ int main(void)
     clear_environment();
     for (int i = 0; i < ROOM; i++)
         x[i] = w[i] = i % 5 + 1;
-    failed = on(NULL);
-    return on("interp") || failed;
+    failed = set_up(NULL);
+    return set_up("interp") || failed;
 }

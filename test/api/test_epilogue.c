@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Epilogues: the stored elements are those of the plain product, taken through steps that are
- * evaluated here one element after the other; `correct` against MPFR. */
+ * Epilogues: stored elements equal those of the plain product after steps that are evaluated here
+ * element by element; `correct` is compared with MPFR. */
 #include "compiler.h"
 #include "epilogues.h"
 
@@ -8,7 +8,8 @@ enum { STEPS = 6 };
 
 /* ---- a random expression --------------------------------------------------------------------- */
 
-/* Values: 0 is x, then inputs, then lines; -1 is `number`. */
+/* An expression's line. of: operands, numbered x (0), then inputs, then lines; -1 is the constant
+ * `number`. */
 struct line {
     char op[16];
     int of[2];
@@ -33,19 +34,19 @@ static bool is_binary(const struct line *l)
     return false;
 }
 
-static double a_number(struct rng *r)
+static double random_constant(struct rng *r)
 {
     static const double some[] = { 0, 1, -2, 0.5, 0.1, -0.3, 1e3, 6 };
 
     return some[rng_below(r, COUNT(some))];
 }
 
-static void operand(struct rng *r, const struct expression *e, struct line *l, int i, int at)
+static void choose_operand(struct rng *r, const struct expression *e, struct line *l, int i, int at)
 {
-    l->of[i] = at && i == 0 ? e->inputs + at : /* the line before */
+    l->of[i] = at && i == 0 ? e->inputs + at : /* the previous line */
                    at == 0 && i == 0 ? 0 :
                                        rng_below(r, 1 + e->inputs + at + 1) - 1;
-    l->number[i] = a_number(r);
+    l->number[i] = random_constant(r);
 }
 
 static const char *name_of(const struct expression *e, int value, char text[32])
@@ -78,7 +79,7 @@ static void write_text(struct expression *e)
     }
 }
 
-static void make(struct rng *r, struct expression *e, bool selects, bool adds)
+static void make_expression(struct rng *r, struct expression *e, bool selects, bool adds)
 {
     memset(e, 0, sizeof *e);
     e->inputs = rng_below(r, INPUTS + 1);
@@ -91,8 +92,8 @@ static void make(struct rng *r, struct expression *e, bool selects, bool adds)
 
         strcpy(l->op, two ? binary[selects ? 4 + rng_below(r, 2) : rng_below(r, 6)] :
                             unary[rng_below(r, selects ? 4 : (int)COUNT(unary))]);
-        operand(r, e, l, 0, i);
-        operand(r, e, l, 1, i);
+        choose_operand(r, e, l, 0, i);
+        choose_operand(r, e, l, 1, i);
         if (selects && l->of[1] > 0 && l->of[1] <= e->inputs)
             l->of[1] = -1;
         if (l->number[0] > l->number[1]) {
@@ -109,7 +110,7 @@ static void make(struct rng *r, struct expression *e, bool selects, bool adds)
     write_text(e);
 }
 
-static double one(const struct line *l, bool narrow, double v, double w)
+static double evaluate_step(const struct line *l, bool narrow, double v, double w)
 {
     limber_format f = narrow ? LIMBER_F32 : LIMBER_F64;
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
@@ -156,12 +157,12 @@ static double evaluate(const struct expression *e, bool narrow, const double in[
             w[j] = l->of[j] >= 0 ? v[l->of[j]] :
                    narrow        ? (double)(float)l->number[j] :
                                    l->number[j];
-        v[1 + e->inputs + i] = one(l, narrow, w[0], w[1]);
+        v[1 + e->inputs + i] = evaluate_step(l, narrow, w[0], w[1]);
     }
     return v[e->lines ? e->inputs + e->lines : 0];
 }
 
-/* ---- what the documentation says of formats -------------------------------------------------- */
+/* ---- rules of the documentation -------------------------------------------------------------- */
 
 static bool exact_in(limber_format f, double v)
 {
@@ -214,14 +215,14 @@ struct trial {
     struct expression e;
     double alpha, beta;
     char scalar[2][16];
-    int64_t groups, rows, cols, pad; /* elements of C */
+    int64_t groups, rows, cols, pad; /* groups: number of products; rows and columns of each */
     void *address[8];
 };
 
 static const char *const floats[] = { "f32", "f64",     "f16",    "bf16",     "e4m3", "(1,4,9)",
                                       "i8",  "posit16", "posit8", "e5m2fnuz", "i4" };
 
-/* Row and column of what lies at place i of C, as inputs see it. */
+/* Product, row and column of the element at index i of C, by which inputs are indexed. */
 static void place_of(const struct trial *t, int64_t i, int64_t *g, int64_t *row, int64_t *col)
 {
     const limber_conv *s = &t->conv;
@@ -243,7 +244,7 @@ static void place_of(const struct trial *t, int64_t i, int64_t *g, int64_t *row,
         *row = i / t->cols % t->rows;
 }
 
-/* Where element (row, col) of product g lies, in elements. */
+/* Offset of element (row, col) of product g in C, in elements. */
 static int64_t at(const struct trial *t, int64_t g, int64_t row, int64_t col, int64_t i)
 {
     if (t->p.conv)
@@ -312,7 +313,7 @@ static void choose_gemm(struct rng *r, struct trial *t)
     m = t->rows = 1 + rng_below(r, 40);
     n = t->cols = 1 + rng_below(r, rng_below(r, 3) ? 40 : 600);
     m = t->rows = n > 40 ? 1 + m % 5 : m;
-    if (n <= 40 && rng_below(r, 3) == 0) { /* of several chains: products that are planned */
+    if (n <= 40 && rng_below(r, 3) == 0) { /* several chains: products that are planned */
         k = 257 + rng_below(r, 250);
         m = t->rows = 1 + m % 17;
         n = t->cols = rng_below(r, 3) ? n : 1;
@@ -387,7 +388,7 @@ static void choose(struct rng *r, struct trial *t)
     }
     t->p.contract = &t->contract;
     (conv ? choose_conv : choose_gemm)(r, t);
-    make(r, &t->e, rng_below(r, 3) == 0, rng_below(r, 2));
+    make_expression(r, &t->e, rng_below(r, 3) == 0, rng_below(r, 2));
     choose_inputs(r, t);
     fill(r, rng_below(r, 6) ? DATA_unit : DATA_special, t->p.a.format, a, 9000);
     fill(r, DATA_unit, t->p.b.format, b, 30000);
@@ -396,7 +397,7 @@ static void choose(struct rng *r, struct trial *t)
     t->beta = rng_below(r, 3) ? 0 : 2;
 }
 
-/* One value in the format of scalars of results in f. */
+/* Converts v to the scalar format of results in f. */
 static const void *scalar_for(limber_format f, double v, char room[16])
 {
     int64_t whole = (int64_t)v;
@@ -408,7 +409,7 @@ static const void *scalar_for(limber_format f, double v, char room[16])
     return room;
 }
 
-/* f has every value of g: of the formats in `floats`. */
+/* Whether f represents every value of g, for the formats in `floats`. */
 static bool holds(limber_format f, limber_format g)
 {
     static const char *const pairs[][2] = {
@@ -429,7 +430,8 @@ static bool holds(limber_format f, limber_format g)
     return false;
 }
 
-/* x of the trial, dense where C is, by a plain product; and what of the expression is left. */
+/* Computes the product without steps in C's layout; `rest` receives the steps that remain.  An
+ * input that is added first may be part of the rounded sum. */
 static limber_format plain_product(limber_context *ctx, struct trial *t, struct expression *rest)
 {
     limber_format f = t->p.c.format, xf;
@@ -451,7 +453,7 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
     if (folds) {
         added = first->of[1];
         beta = 1;
-        strcpy(rest->line[0].op, "max"); /* of the line's value with itself: no change */
+        strcpy(rest->line[0].op, "max"); /* max of the value with itself changes nothing */
         rest->line[0].of[0] = rest->line[0].of[1] = 0;
     }
     if ((f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT) &&
@@ -507,7 +509,7 @@ static void check(limber_context *ctx, struct trial *t, int number)
         }
         v = evaluate(&rest, narrow, in);
         limber_convert(want, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-        /* which NaN a product stores is not promised, and overflow without infinities has a sign */
+        /* the stored NaN is unspecified; overflow of formats without infinities has a sign */
         if (memcmp(want, got, f.size) &&
             !((!t->e.lines || f.flags & LIMBER_FORMAT_NO_INF) && same_number(f, want, got)))
             fail_msg(
@@ -519,9 +521,9 @@ static void check(limber_context *ctx, struct trial *t, int number)
     assert_memory_equal(c, c0, 30000 * f.size); /* nothing else was stored */
 }
 
-/* More than one input, or one and beta C, or one that steps cannot hold, may be part of a sum that
- * is rounded once. */
-static bool joins(const struct trial *t)
+/* Whether several added inputs, or one and beta C, may be part of a sum that is rounded once, which
+ * test_joined checks. */
+static bool has_joined_sum(const struct trial *t)
 {
     const bool narrow = !limber_format_equal(t->p.c.format, LIMBER_F64);
     int added = 0, wide = 0;
@@ -545,15 +547,15 @@ static void test_random(void **state)
         struct trial t;
 
         choose(&r, &t);
-        if (joins(&t)) /* test_joined */
+        if (has_joined_sum(&t)) /* test_joined covers these */
             continue;
         check(contexts[trial % context_count], &t, trial);
     }
 }
 
-/* Products of many blocks, whose steps follow each block: the bits of a product of its own and of
- * steps behind it. */
-static void test_blocks(void **state)
+/* Products of many blocks, where steps follow each block, give the bits of a separate product and
+ * steps. */
+static void test_steps_after_each_block(void **state)
 {
     static const struct {
         const char *of, *to;
@@ -568,7 +570,7 @@ static void test_blocks(void **state)
         { "f32", "bf16", LIMBER_CONTRACT_NATIVE, 300, 500, 300, true },
         { "i8", "i8", LIMBER_CONTRACT_CORRECT, 300, 700, 900, false },
         { "f64", "f64", LIMBER_CONTRACT_CORRECT, 130, 270, 300, true },
-        /* thin, and lines that are dense in both directions */
+        /* thin, with lines that are dense in both directions */
         { "f32", "f32", LIMBER_CONTRACT_NATIVE, 88, 1, 464, false },
         { "f32", "f32", LIMBER_CONTRACT_NATIVE, 1, 88, 464, true },
         { "f64", "f64", LIMBER_CONTRACT_NATIVE, 300, 1, 700, false },
@@ -609,7 +611,7 @@ static void test_blocks(void **state)
                      from[j], (size_t)(j ? k * n : m * k));
             fill(&r, DATA_unit, LIMBER_F32, data[0], (size_t)m);
             fill(&r, DATA_unit, LIMBER_F32, data[1], (size_t)n);
-            for (int64_t at = 0; correct && at < m * n; at++) { /* x begins with the first input */
+            for (int64_t at = 0; correct && at < m * n; at++) { /* x starts from the first input */
                 int64_t row = work[w].turned ? at % m : at / n;
                 double v = value(LIMBER_F32, data[0] + 4 * row);
 
@@ -638,7 +640,7 @@ static void test_blocks(void **state)
                 y *= value(LIMBER_F32, data[1] + 4 * col);
                 y = narrow ? (double)(float)y : y;
                 if (y < 0)
-                    y = narrow ? (double)((float)y * 0.01f) : one(&leaky, false, y, 0);
+                    y = narrow ? (double)((float)y * 0.01f) : evaluate_step(&leaky, false, y, 0);
                 limber_convert(want, to, &y, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
                 if (memcmp(want, got + at * to.size, to.size))
                     fail_msg("work %zu, (%lld, %lld): %g, not %g", w, (long long)row,
@@ -650,8 +652,8 @@ static void test_blocks(void **state)
 
 /* ---- rounded once ---------------------------------------------------------------------------- */
 
-static void correct(limber_context *ctx, struct rng *r, limber_format f, limber_format of,
-                    enum data kind)
+static void check_correct(limber_context *ctx, struct rng *r, limber_format f, limber_format of,
+                          enum data kind)
 {
     static const char *const steps[2] = { "%1 = add %x %bias\n%2 = relu %1\n%3 = min %2 6\n",
                                           "%1 = add %x %bias\n%2 = relu %1\n" };
@@ -666,8 +668,7 @@ static void correct(limber_context *ctx, struct rng *r, limber_format f, limber_
     fill(r, kind, of, a, M * K);
     fill(r, kind, of, b, K * N);
     fill(r, kind, f, data[0], M);
-    for (int i = 0; bytes && i < M;
-         i++) { /* many sums lie in the middle between two numbers of f */
+    for (int i = 0; bytes && i < M; i++) { /* many sums are midpoints between numbers of f */
         double v = ldexp((double)(rng_below(r, 1 << 20) | 1), -(int)rng_below(r, 8));
 
         limber_convert(data[0] + i * f.size, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
@@ -707,17 +708,18 @@ static void test_correct(void **state)
     for (int i = 0; i < context_count; i++)
         for (size_t f = 0; f < COUNT(formats); f++)
             for (size_t k = 0; k < COUNT(kinds); k++)
-                correct(contexts[i], &r, named(formats[f]), f == 1 ? LIMBER_F64 : LIMBER_F32,
-                        kinds[k]);
+                check_correct(contexts[i], &r, named(formats[f]), f == 1 ? LIMBER_F64 : LIMBER_F32,
+                              kinds[k]);
     for (int i = 0; i < context_count; i++)
         for (int again = 0; again < 20; again++)
-            correct(contexts[i], &r, again % 2 ? LIMBER_F32 : LIMBER_F64, LIMBER_I8, DATA_bytes);
+            check_correct(contexts[i], &r, again % 2 ? LIMBER_F32 : LIMBER_F64, LIMBER_I8,
+                          DATA_bytes);
 }
 
-/* Several inputs of all shapes, and beta C: all of the sum is rounded once, in any order in which
- * they are added. */
-static void joined(limber_context *ctx, struct rng *r, limber_format f, enum data kind, bool scaled,
-                   const char *text)
+/* Several inputs of all shapes, and beta C: the complete sum is rounded once, independent of the
+ * order of additions. */
+static void check_joined(limber_context *ctx, struct rng *r, limber_format f, enum data kind,
+                         bool scaled, const char *text)
 {
     enum { M = 7, N = 11, K = 30, COUNTED = 4 };
     static const limber_input_shape shapes[COUNTED] = { LIMBER_INPUT_ROW, LIMBER_INPUT_COLUMN,
@@ -790,14 +792,14 @@ static void test_joined(void **state)
                 for (int f = 0; f < 2; f++) {
                     bool scaled = t % 2 == 0 && !strstr(texts[t], "matrix");
 
-                    joined(contexts[i], &r, f ? LIMBER_F64 : LIMBER_F32, kinds[k], scaled,
-                           texts[t]);
+                    check_joined(contexts[i], &r, f ? LIMBER_F64 : LIMBER_F32, kinds[k], scaled,
+                                 texts[t]);
                 }
 }
 
 /* ---- a residual that is C itself ------------------------------------------------------------- */
 
-static void test_residual(void **state)
+static void test_residual_in_place(void **state)
 {
     limber_epilogue_input in = LIMBER_EPILOGUE_INPUT_INIT;
     limber_epilogue e = LIMBER_EPILOGUE_INIT;
@@ -820,7 +822,7 @@ static void test_residual(void **state)
         assert_int_equal(limber_run(contexts[i], &p, NULL), LIMBER_STATUS_OK);
         for (int j = 0; j < 12; j++) {
             struct line l = { .op = "tanh" };
-            float y = (float)one(&l, true, value(LIMBER_F32, x + 4 * j), 0) + before[j];
+            float y = (float)evaluate_step(&l, true, value(LIMBER_F32, x + 4 * j), 0) + before[j];
 
             assert_memory_equal(&y, c + 4 * j, 4);
         }
@@ -830,9 +832,11 @@ static void test_residual(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_residual), cmocka_unit_test(test_correct),
-        cmocka_unit_test(test_joined),   cmocka_unit_test(test_random),
-        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_residual_in_place),
+        cmocka_unit_test(test_correct),
+        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_steps_after_each_block),
     };
 
     return cmocka_run_group_tests(tests, set_up, drop);

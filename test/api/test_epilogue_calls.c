@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Epilogues in calls: dequantisation, integers of every size, what is printed, and what is
- * refused. */
+ * Epilogues in calls: dequantisation, integers of every size, plan texts, and refusals. */
 #include "epilogues.h"
 
 static limber_epilogue_input good_input;
 
-/* ---- dequantisation, and what is printed ----------------------------------------------------- */
+/* ---- dequantisation and conversions ---------------------------------------------------------- */
 
-/* Bytes, a scale for each row and one for each column, and bytes again, which saturate. */
+/* Int8 products with a scale for each row and each column, stored as saturated bytes. */
 static void test_bytes(void **state)
 {
     limber_epilogue_input in[2] = { LIMBER_EPILOGUE_INPUT_INIT, LIMBER_EPILOGUE_INPUT_INIT };
@@ -48,8 +47,7 @@ static void test_bytes(void **state)
     }
 }
 
-/* Numbers that integers of some width do not hold, or hold after rounding; converted one by one
- * here, and many at once by the library. */
+/* Numbers at the limits of integer formats, converted singly here and by vectors in the library. */
 static void test_integers(void **state)
 {
     static const double some[] = { 0,
@@ -122,7 +120,7 @@ static void test_integers(void **state)
                                  limber_format_value(integer, c + j * integer.size));
                 }
             }
-            for (int j = 0; j < N; j++) /* and from integers */
+            for (int j = 0; j < N; j++) /* conversions from integers */
                 limber_convert(data[0] + j * integer.size, integer, &numbers[j], LIMBER_F64, 1,
                                LIMBER_ROUND_NEAREST);
             in.format = integer, in.data = data[0];
@@ -135,7 +133,7 @@ static void test_integers(void **state)
         }
 }
 
-/* Sums of bytes at the end of what 32 bits surely hold, and beyond. */
+/* Sums of bytes at the limit of 32 bits, and beyond. */
 static void test_long_bytes(void **state)
 {
     enum { MOST = 140000 };
@@ -192,7 +190,7 @@ static void test_plan(void **state)
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
-static void refuses(limber_problem *p, const char *text)
+static void expect_refused(limber_problem *p, const char *text)
 {
     char before[256];
 
@@ -206,13 +204,13 @@ static void refuses(limber_problem *p, const char *text)
     }
 }
 
-static void refuses_text(const char *steps, const char *text)
+static void expect_text_refused(const char *steps, const char *text)
 {
     limber_epilogue e = LIMBER_EPILOGUE_INIT;
     limber_problem p = small(&e, LIMBER_F32, LIMBER_F32);
 
     e.steps = steps, e.inputs = &good_input, e.input_count = 1;
-    refuses(&p, text);
+    expect_refused(&p, text);
 }
 
 static void test_text_refused(void **state)
@@ -220,35 +218,38 @@ static void test_text_refused(void **state)
     char many[1024] = "%a0 = relu %x\n";
 
     (void)state;
-    refuses_text("%1 = gelo %x",
-                 "problem.epilogue: steps: line 1, column 6: 'gelo' is neither a function");
-    refuses_text("%1 = relu %x\n\n%2 = add %1 %bia", "line 3, column 13: %bia is neither x");
-    refuses_text("1 = relu %x", "line 1, column 1: '1' is no %name");
-    refuses_text("% = relu %x", "line 1, column 1: '%' is no %name");
-    refuses_text("%x = relu %x", "line 1, column 1: %x is there already");
-    refuses_text("%bias = relu %x", "line 1, column 1: %bias is there already");
-    refuses_text("%1 = relu %x\n%1 = relu %x", "line 2, column 1: %1 is there already");
-    refuses_text("%1 relu %x", "line 1, column 4: 'relu' stands where = should");
-    refuses_text("%1 = add %x", "line 1, column 12: add needs another operand");
-    refuses_text("%1 = relu", "line 1, column 10: relu needs an operand");
-    refuses_text("%1 = relu 3", "line 1, column 11: '3' is no %name");
-    refuses_text("%1 = mul %x 1e39", "line 1, column 13: '1e39' is beyond f32");
-    refuses_text("%1 = div %x 1e-50", "line 1, column 13: '1e-50' is 0 in f32");
-    refuses_text("%1 = clamp %x p=-1e999 q=inf", "line 1, column 15: '-1e999' is beyond f32");
-    refuses_text("%1 = relu %x 3", "line 1, column 14: '3' is none of the parameters");
-    refuses_text("%1 = relu %x p=3", "line 1, column 14: 'p=3' is none of the parameters");
-    refuses_text("%1 = clamp %x p=3",
-                 "line 1, column 6: clamp needs p=NUMBER q=NUMBER with p <= q");
-    refuses_text("%1 = clamp %x p=3 q=2",
-                 "line 1, column 6: clamp needs p=NUMBER q=NUMBER with p <= q");
-    refuses_text("%1 = clamp %x p=3 p=4", "line 1, column 19: 'p=4' is none of the parameters");
-    refuses_text("%1 = add %x 3 4", "line 1, column 15: '4' is more than the operation takes");
-    refuses_text("%1 = add %x 3x", "line 1, column 13: '3x' is no number");
-    refuses_text("%1 = add %x nan", "line 1, column 13: 'nan' is no number");
-    refuses_text("%1 = relu %x\n%2 = abs %x", "line 1, column 1: %1 is never read");
+    expect_text_refused("%1 = gelo %x",
+                        "problem.epilogue: steps: line 1, column 6: 'gelo' is neither a function");
+    expect_text_refused("%1 = relu %x\n\n%2 = add %1 %bia", "line 3, column 13: %bia is neither x");
+    expect_text_refused("1 = relu %x", "line 1, column 1: '1' is no %name");
+    expect_text_refused("% = relu %x", "line 1, column 1: '%' is no %name");
+    expect_text_refused("%x = relu %x", "line 1, column 1: %x is there already");
+    expect_text_refused("%bias = relu %x", "line 1, column 1: %bias is there already");
+    expect_text_refused("%1 = relu %x\n%1 = relu %x", "line 2, column 1: %1 is there already");
+    expect_text_refused("%1 relu %x", "line 1, column 4: 'relu' stands where = should");
+    expect_text_refused("%1 = add %x", "line 1, column 12: add needs another operand");
+    expect_text_refused("%1 = relu", "line 1, column 10: relu needs an operand");
+    expect_text_refused("%1 = relu 3", "line 1, column 11: '3' is no %name");
+    expect_text_refused("%1 = mul %x 1e39", "line 1, column 13: '1e39' is beyond f32");
+    expect_text_refused("%1 = div %x 1e-50", "line 1, column 13: '1e-50' is 0 in f32");
+    expect_text_refused("%1 = clamp %x p=-1e999 q=inf",
+                        "line 1, column 15: '-1e999' is beyond f32");
+    expect_text_refused("%1 = relu %x 3", "line 1, column 14: '3' is none of the parameters");
+    expect_text_refused("%1 = relu %x p=3", "line 1, column 14: 'p=3' is none of the parameters");
+    expect_text_refused("%1 = clamp %x p=3",
+                        "line 1, column 6: clamp needs p=NUMBER q=NUMBER with p <= q");
+    expect_text_refused("%1 = clamp %x p=3 q=2",
+                        "line 1, column 6: clamp needs p=NUMBER q=NUMBER with p <= q");
+    expect_text_refused("%1 = clamp %x p=3 p=4",
+                        "line 1, column 19: 'p=4' is none of the parameters");
+    expect_text_refused("%1 = add %x 3 4",
+                        "line 1, column 15: '4' is more than the operation takes");
+    expect_text_refused("%1 = add %x 3x", "line 1, column 13: '3x' is no number");
+    expect_text_refused("%1 = add %x nan", "line 1, column 13: 'nan' is no number");
+    expect_text_refused("%1 = relu %x\n%2 = abs %x", "line 1, column 1: %1 is never read");
     for (int i = 1; i < 17; i++)
         sprintf(many + strlen(many), "%%a%d = relu %%a%d\n", i, i - 1);
-    refuses_text(many, "line 17, column 1: there are more than 16 steps");
+    expect_text_refused(many, "line 17, column 1: there are more than 16 steps");
 }
 
 static void test_refused(void **state)
@@ -261,35 +262,36 @@ static void test_refused(void **state)
     (void)state;
     good.steps = "%1 = add %x %bias", good.inputs = &in, good.input_count = 1;
     in = good_input;
-    e = good, e.size = 1, refuses(&p, "e.size = 1");
-    e = good, e.inputs = NULL, refuses(&p, "inputs is NULL");
-    e = good, e.input_count = -1, refuses(&p, "input_count = -1 is not from 0 to 8");
+    e = good, e.size = 1, expect_refused(&p, "e.size = 1");
+    e = good, e.inputs = NULL, expect_refused(&p, "inputs is NULL");
+    e = good, e.input_count = -1, expect_refused(&p, "input_count = -1 is not from 0 to 8");
     for (int i = 0; i < 9; i++)
         nine[i] = good_input;
-    e = good, e.inputs = nine, e.input_count = 9, refuses(&p, "input_count = 9 is not");
-    e.input_count = 2, refuses(&p, "inputs[1].name is bias, as that of inputs[0]");
+    e = good, e.inputs = nine, e.input_count = 9, expect_refused(&p, "input_count = 9 is not");
+    e.input_count = 2, expect_refused(&p, "inputs[1].name is bias, as that of inputs[0]");
     e = good;
-    in = good_input, in.name = NULL, refuses(&p, "inputs[0].name is NULL");
-    in = good_input, in.name = "a b", refuses(&p, "inputs[0].name is a b");
-    in = good_input, in.name = "x", refuses(&p, "inputs[0].name is x");
-    in = good_input, in.shape = (limber_input_shape)4, refuses(&p, "inputs[0].shape = 4");
-    in = good_input, in.format = LIMBER_F128, refuses(&p, "f128 has values beyond binary64");
-    in = good_input, in.data = NULL, refuses(&p, "inputs[0] has no data");
-    in = good_input, in.row_stride = 1, refuses(&p, "inputs[0] has strides");
-    in = good_input, in.step = 1, refuses(&p, "inputs[0] has a step, but there is no batch");
-    in = good_input, in.data = c + 4, refuses(&p, "overlap");
+    in = good_input, in.name = NULL, expect_refused(&p, "inputs[0].name is NULL");
+    in = good_input, in.name = "a b", expect_refused(&p, "inputs[0].name is a b");
+    in = good_input, in.name = "x", expect_refused(&p, "inputs[0].name is x");
+    in = good_input, in.shape = (limber_input_shape)4, expect_refused(&p, "inputs[0].shape = 4");
+    in = good_input, in.format = LIMBER_F128, expect_refused(&p, "f128 has values beyond binary64");
+    in = good_input, in.data = NULL, expect_refused(&p, "inputs[0] has no data");
+    in = good_input, in.row_stride = 1, expect_refused(&p, "inputs[0] has strides");
+    in = good_input, in.step = 1, expect_refused(&p, "inputs[0] has a step, but there is no batch");
+    in = good_input, in.data = c + 4, expect_refused(&p, "overlap");
     in = good_input, in.shape = LIMBER_INPUT_MATRIX, in.row_stride = -1;
-    refuses(&p, "inputs[0] has a negative stride");
-    in.row_stride = 0, refuses(&p, "inputs[0] is a matrix whose strides are 0");
+    expect_refused(&p, "inputs[0] has a negative stride");
+    in.row_stride = 0, expect_refused(&p, "inputs[0] is a matrix whose strides are 0");
     in = good_input;
-    q = p, q.c.format = LIMBER_F128, refuses(&q, "c is f128");
-    q = p, q.c.format = named("e2m1"), refuses(&q, "c: e2m1 has no NaN");
-    q = p, q.domain = LIMBER_DOMAIN_COMPLEX, refuses(&q, "epilogues are of real matrices");
+    q = p, q.c.format = LIMBER_F128, expect_refused(&q, "c is f128");
+    q = p, q.c.format = named("e2m1"), expect_refused(&q, "c: e2m1 has no NaN");
+    q = p, q.domain = LIMBER_DOMAIN_COMPLEX, expect_refused(&q, "epilogues are of real matrices");
     contract.promise = LIMBER_CONTRACT_EXACT;
-    q = p, q.contract = &contract, q.c.format = LIMBER_I32, refuses(&q, "no result is exact");
-    q = p, q.c.format = LIMBER_I64, q.beta = &(int64_t){ 1 }, refuses(&q, "beta is not 0");
+    q = p, q.contract = &contract, q.c.format = LIMBER_I32,
+    expect_refused(&q, "no result is exact");
+    q = p, q.c.format = LIMBER_I64, q.beta = &(int64_t){ 1 }, expect_refused(&q, "beta is not 0");
     q.beta = NULL, q.alpha = &(int64_t){ ((int64_t)1 << 53) + 1 };
-    refuses(&q, "alpha is no number of the format");
+    expect_refused(&q, "alpha is no number of the format");
 }
 
 int main(void)

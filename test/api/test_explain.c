@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the library tells of data and of what it makes of it: looks, cuts, plans of parts, lines a
- * call. */
+ * What the library reports about data and plans: inspections, partitions, plans of parts, log
+ * lines. */
 #include "support.h"
 
 #include <limits.h>
@@ -44,7 +44,7 @@ static int drop_context(void **state)
     return 0;
 }
 
-/* ---- looks ----------------------------------------------------------------------------------- */
+/* ---- inspections ----------------------------------------------------------------------------- */
 
 static int exponent(double x)
 {
@@ -92,8 +92,9 @@ static struct seen look_slowly(const double *x, int64_t lines, int64_t length, i
     return s;
 }
 
-/* Zeros, small integers, numbers far apart and a NaN, in tiles. */
-static double *make(struct rng *r, int64_t lines, int64_t length)
+/* Allocates a matrix with tiles of zeros, of small integers, and of numbers with a wide range, and
+ * a NaN. */
+static double *make_tiles(struct rng *r, int64_t lines, int64_t length)
 {
     double *x = malloc((size_t)(lines * length) * sizeof *x);
 
@@ -108,10 +109,10 @@ static double *make(struct rng *r, int64_t lines, int64_t length)
     return x;
 }
 
-static void looks(void **state)
+static void inspections_match_a_slow_scan(void **state)
 {
     struct rng r = { 7 };
-    double *x = make(&r, M, K);
+    double *x = make_tiles(&r, M, K);
     limber_inspection right = LIMBER_INSPECTION_INIT, left = LIMBER_INSPECTION_INIT;
 
     (void)state;
@@ -151,7 +152,7 @@ static void looks(void **state)
         assert_int_equal(left.width, width);
         assert_int_equal(left.bits, s.bits);
     }
-    /* the same matrix as a right operand, transposed */
+    /* the same matrix as a transposed right operand */
     assert_int_equal(
         limber_inspect(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, LIMBER_SIDE_B, &right),
         LIMBER_STATUS_OK);
@@ -170,7 +171,7 @@ static void looks(void **state)
     free(x);
 }
 
-static void looks_refused(void **state)
+static void invalid_inspections_are_refused(void **state)
 {
     double x[4] = { 1, 2, 3, 4 };
     limber_matrix m = { x, named("f64"), 2, 1 };
@@ -193,9 +194,9 @@ static void looks_refused(void **state)
     limber_inspection_free(&look);
 }
 
-/* ---- cuts ------------------------------------------------------------------------------------ */
+/* ---- partitions ------------------------------------------------------------------------------ */
 
-/* Lines of blocks 1 and 3 (of A) and 0 (of B) are wide in their second tile along k. */
+/* Makes blocks of lines (bit i of `blocks`: block i) wide in their second tile along k. */
 static float *spread(struct rng *r, int64_t lines, unsigned blocks)
 {
     float *x = malloc((size_t)(lines * K) * sizeof *x);
@@ -243,7 +244,7 @@ static void drop_call(struct call *x)
     free(x->c);
 }
 
-static limber_cut cut(struct call *x)
+static limber_cut partition(struct call *x)
 {
     limber_cut out = LIMBER_CUT_INIT;
 
@@ -280,8 +281,8 @@ static char *plan(struct call *x)
     return text;
 }
 
-/* What a plan says is what a call does. */
-static void cuts(void **state)
+/* A plan reports the parts that the call then runs. */
+static void planned_parts_are_those_that_run(void **state)
 {
     static const unsigned char kinds[2][4 * 3] = { { 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1 },
                                                    { 1, 2, 1, 1, 1, 1, 1, 1, 1 } };
@@ -293,7 +294,7 @@ static void cuts(void **state)
         struct call x = make_call("fp32-f+native", columns);
         limber_report planned = LIMBER_REPORT_INIT;
         limber_part parts[LIMBER_PARTS];
-        limber_cut c = cut(&x);
+        limber_cut c = partition(&x);
         double sum = 0;
 
         planned = x.report;
@@ -337,10 +338,10 @@ static void cuts(void **state)
     limber_cut_free(NULL);
 }
 
-static void whole_products_are_not_cut(void **state)
+static void whole_products_are_not_partitioned(void **state)
 {
     struct call x = make_call("native", false);
-    limber_cut c = cut(&x), none = LIMBER_CUT_INIT;
+    limber_cut c = partition(&x), none = LIMBER_CUT_INIT;
     char *text = plan(&x);
 
     (void)state;
@@ -353,8 +354,7 @@ static void whole_products_are_not_cut(void **state)
     drop_call(&x);
 }
 
-/* A product of native is done as its transpose where C's columns lie together; nobody hears of it.
- */
+/* With column-major C, `native` computes the transposed product, but reports the original one. */
 static void transposed_products(void **state)
 {
     enum { SIZE = 1024, WIDTH = 640 };
@@ -366,7 +366,7 @@ static void transposed_products(void **state)
     limber_format f = named("f64");
 
     (void)state;
-    for (int i = 0; i < SIZE * SIZE; i++) /* A is zero but for its upper left quarter */
+    for (int i = 0; i < SIZE * SIZE; i++) /* A is zero except for its upper left quarter */
         a[i] = i / SIZE < SIZE / 2 && i % SIZE < SIZE / 2 ? rng_unit(&r) : 0;
     for (int i = 0; i < SIZE * WIDTH; i++)
         b[i] = rng_unit(&r);
@@ -407,8 +407,8 @@ static void transposed_products(void **state)
     free(c);
 }
 
-/* Rows whose halves cancel leave elements undecided. */
-static void repairs_are_told(void **state)
+/* Rows whose halves cancel leave elements undecided, which are recomputed and reported. */
+static void recomputed_elements_are_reported(void **state)
 {
     enum { ROWS = 96, LENGTH = 300 };
     struct rng r = { 45 };
@@ -445,8 +445,8 @@ static void repairs_are_told(void **state)
     free(c);
 }
 
-/* All but the predicted seconds, which are the machine's. */
-static void texts(void **state)
+/* Texts of plans, except predicted seconds, which depend on the machine. */
+static void texts_are_stable(void **state)
 {
     static const char *const lines[] = {
         "; parts\n3 parts: predicted ",
@@ -492,13 +492,13 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(looks),
-        cmocka_unit_test(looks_refused),
-        cmocka_unit_test(cuts),
-        cmocka_unit_test(whole_products_are_not_cut),
+        cmocka_unit_test(inspections_match_a_slow_scan),
+        cmocka_unit_test(invalid_inspections_are_refused),
+        cmocka_unit_test(planned_parts_are_those_that_run),
+        cmocka_unit_test(whole_products_are_not_partitioned),
         cmocka_unit_test(transposed_products),
-        cmocka_unit_test(repairs_are_told),
-        cmocka_unit_test(texts),
+        cmocka_unit_test(recomputed_elements_are_reported),
+        cmocka_unit_test(texts_are_stable),
     };
 
     return cmocka_run_group_tests_name("explain", tests, make_context, drop_context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber_format_describe and limber_format_spacing against all codes of formats of 8 and 16 bits,
- * against float.h, and against conversions next to the thresholds. */
+ * limber_format_describe and limber_format_spacing against all codes of 8- and 16-bit formats,
+ * against float.h, and against conversions next to thresholds. */
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -41,7 +41,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* From all codes of a format, sorted. */
+/* Compares a format's facts with all its codes in order. */
 static void check_codes(const char *name)
 {
     static double v[1 << 16];
@@ -93,7 +93,7 @@ static void check_codes(const char *name)
         return;
     assert_true(x.normal == ldexp(1, x.normal_exponent));
     assert_int_equal(limber_format_spacing(f, x.normal_exponent, &spacing), LIMBER_STATUS_OK);
-    e = spacing; /* the smallest whose spacing is relative */
+    e = spacing; /* the smallest exponent whose spacing is relative */
     assert_true(ldexp(1, e) == x.normal * x.epsilon && e == x.smallest_exponent);
     /* thresholds */
     assert_true(converted(f, x.underflow) == 0);
@@ -103,7 +103,7 @@ static void check_codes(const char *name)
         assert_true(isinf(converted(f, x.overflow)));
     else if (x.has_nan)
         assert_true(isnan(converted(f, nextafter(x.overflow, INFINITY))));
-    /* 1 + epsilon / 2 is a tie that goes to 1 */
+    /* 1 + epsilon / 2 is a tie, which rounds to 1 */
     assert_true(converted(f, 1 + x.epsilon / 2) == 1);
     assert_true(converted(f, nextafter(1 + x.epsilon / 2, 2)) == 1 + x.epsilon);
 }
@@ -142,7 +142,7 @@ static void test_float_h(void **state)
     assert_true(facts_of(LIMBER_I8).lowest == INT8_MIN && facts_of(LIMBER_I64).lowest == INT64_MIN);
     assert_true(facts_of(LIMBER_U8).lowest == 0 && facts_of(named("i4")).lowest == -8);
     assert_true(q.digits_kept == 33 && q.digits_needed == 36);
-    /* the numbers of binary16 */
+    /* facts of binary16 */
     assert_true(h.largest == 65504 && h.overflow == 65520 && h.underflow == 0x1p-25);
     assert_true(fabs(h.decimal_digits - 3.311) < 1e-3 && h.exact_integers == 2048);
     assert_int_equal(limber_format_spacing(LIMBER_F128, -16494, &spacing), LIMBER_STATUS_OK);

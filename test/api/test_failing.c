@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Allocations that fail: for every public call, on every backend, the first, the second, ... up to
- * the last one it makes.  The call then gives the bits it gives with memory, or NO_MEMORY with C as
- * it was; nothing is leaked.  Memory is that of the library's own calls of malloc and its like
- * (wrapped by the linker, so that other libraries' are not touched) and that of a host's allocator.
+ * Failing allocations: for every public call, on every backend, each allocation fails in turn.  The
+ * call then either gives the usual bits, or returns NO_MEMORY with C unchanged; nothing is leaked.
+ * Memory is that of the library's own calls of malloc and its like (wrapped by the linker, so that
+ * other libraries' are not touched) and that of a host's allocator.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -20,9 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static double want[2 * ALL];    /* the result of a call that nothing happened to */
+static double want[2 * ALL];    /* the result of an undisturbed call */
 
-/* ---- memory that fails, and what is not given back ------------------------------------------- */
+/* ---- allocations that fail, and leaks -------------------------------------------------------- */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -40,9 +40,9 @@ void __wrap_free(void *p);
 enum { LIVE = 1 << 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *live[LIVE]; /* open addressing; a block that went leaves a mark */
+static void *live[LIVE]; /* hash table with open addressing; a freed block leaves a tombstone */
 static char gone;
-static long count, fails_at; /* takes since armed; the one that fails, 0: none */
+static long count, fails_at; /* allocations since arm(); number of the one that fails, 0: none */
 static bool armed;
 
 static size_t place_of(const void *p)
@@ -54,7 +54,7 @@ static size_t place_of(const void *p)
     return at;
 }
 
-static bool refused(void)
+static bool must_fail(void)
 {
     bool now = false;
 
@@ -65,7 +65,7 @@ static bool refused(void)
     return now;
 }
 
-static void *born(void *p)
+static void *record_block(void *p)
 {
     pthread_mutex_lock(&lock);
     if (p && armed)
@@ -74,7 +74,7 @@ static void *born(void *p)
     return p;
 }
 
-static void dies(void *p)
+static void forget_block(void *p)
 {
     pthread_mutex_lock(&lock);
     if (p && live[place_of(p)] == p)
@@ -84,38 +84,38 @@ static void dies(void *p)
 
 void *__wrap_malloc(size_t size)
 {
-    return refused() ? NULL : born(__real_malloc(size));
+    return must_fail() ? NULL : record_block(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return refused() ? NULL : born(__real_calloc(n, size));
+    return must_fail() ? NULL : record_block(__real_calloc(n, size));
 }
 
 void *__wrap_realloc(void *p, size_t size)
 {
     void *q;
 
-    if (refused())
+    if (must_fail())
         return NULL;
-    dies(p);
+    forget_block(p);
     q = __real_realloc(p, size);
-    return born(q);
+    return record_block(q);
 }
 
 void *__wrap_aligned_alloc(size_t align, size_t size)
 {
-    return refused() ? NULL : born(__real_aligned_alloc(align, size));
+    return must_fail() ? NULL : record_block(__real_aligned_alloc(align, size));
 }
 
 char *__wrap_strdup(const char *s)
 {
-    return refused() ? NULL : born(__real_strdup(s));
+    return must_fail() ? NULL : record_block(__real_strdup(s));
 }
 
 void __wrap_free(void *p)
 {
-    dies(p);
+    forget_block(p);
     __real_free(p);
 }
 
@@ -129,7 +129,7 @@ static void arm(long at)
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes that there were. */
+/* Stops counting and returns the number of allocations. */
 static long disarm(void)
 {
     pthread_mutex_lock(&lock);
@@ -147,10 +147,10 @@ static int still_alive(void)
     return n;
 }
 
-/* The host's allocator; its own blocks come from beside the counted ones. */
+/* The host's allocator.  Its blocks bypass the counted functions. */
 static long takes, takes_fail_at, out;
 
-static void *take(void *user, size_t bytes, size_t align)
+static void *alloc_counted(void *user, size_t bytes, size_t align)
 {
     (void)user;
     if (__atomic_add_fetch(&takes, 1, __ATOMIC_SEQ_CST) == takes_fail_at)
@@ -160,16 +160,16 @@ static void *take(void *user, size_t bytes, size_t align)
     return __real_aligned_alloc(align, (bytes + align) / align * align);
 }
 
-static void give(void *user, void *p)
+static void free_counted(void *user, void *p)
 {
     (void)user;
     __atomic_sub_fetch(&out, 1, __ATOMIC_SEQ_CST);
     __real_free(p);
 }
 
-/* ---- every one of them ----------------------------------------------------------------------- */
+/* ---- each allocation of each call ------------------------------------------------------------ */
 
-/* trials of a context's whole life, where nobody has time */
+/* number of failing allocations that are tried per call, unless the test is long */
 enum { SHORT = SANITIZED ? 13 : 40 };
 
 static limber_status context(limber_context **ctx, const char *backend, const char *dir, bool host)
@@ -183,16 +183,16 @@ static limber_status context(limber_context **ctx, const char *backend, const ch
     limber_status s;
 
     if (host)
-        config.allocator = (limber_allocator){ take, give, NULL };
+        config.allocator = (limber_allocator){ alloc_counted, free_counted, NULL };
     s = limber_create(ctx, &config);
     if (s == LIMBER_STATUS_OK)
         (*ctx)->brief = 0;
     return s;
 }
 
-static void judge(const char *backend, size_t i, long at, limber_status s)
+static void check_outcome(const char *backend, size_t i, long at, limber_status s)
 {
-    /* a cache that was not opened for want of memory says so as IO */
+    /* a cache that was not opened for lack of memory reports IO */
     if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_NO_MEMORY &&
         !strstr(limber_error_text(), "is not used: no memory"))
         fail_msg("%s, %s, allocation %ld: %s: %s", backend, calls[i].name, at,
@@ -202,8 +202,8 @@ static void judge(const char *backend, size_t i, long at, limber_status s)
                  limber_status_name(s), s == LIMBER_STATUS_OK ? "other bits" : "C changed");
 }
 
-/* Of a context that is made, and one call; what is left when it is gone. */
-static limber_status whole_life(const char *backend, const char *dir, size_t i)
+/* Creates a context, makes one call and destroys the context. */
+static limber_status create_and_call(const char *backend, const char *dir, size_t i)
 {
     limber_context *ctx;
     limber_status s = context(&ctx, backend, dir, false);
@@ -223,21 +223,21 @@ static void fail_each(const char *backend, const char *dir, size_t i)
     bool failed;
     int alive;
 
-    if (whole_life(backend, dir, i) != LIMBER_STATUS_OK)
+    if (create_and_call(backend, dir, i) != LIMBER_STATUS_OK)
         fail_msg("%s, %s: %s", backend, calls[i].name, limber_error_text());
     memcpy(want, c, sizeof c);
     arm(0);
-    whole_life(backend, dir, i);
+    create_and_call(backend, dir, i);
     all = disarm();
     step = is_long() || all < SHORT ? 1 : all / SHORT;
-    alive = still_alive(); /* what the process keeps */
+    alive = still_alive(); /* blocks that the process keeps */
     do {
         limber_status s;
 
         arm(at);
-        s = whole_life(backend, dir, i);
+        s = create_and_call(backend, dir, i);
         all = disarm();
-        judge(backend, i, at, s);
+        check_outcome(backend, i, at, s);
         if (still_alive() > alive)
             fail_msg("%s, %s, allocation %ld: %d blocks are left", backend, calls[i].name, at,
                      still_alive() - alive);
@@ -247,7 +247,7 @@ static void fail_each(const char *backend, const char *dir, size_t i)
     print_message("%s, %s: %ld allocations by %ld\n", backend, calls[i].name, all, step);
 }
 
-/* The same in a context that lives on, which must be none the worse. */
+/* Fails each allocation of a call in a long-lived context, which must remain usable. */
 static void fail_warm(const char *backend, const char *dir, size_t i, bool host)
 {
     limber_context *ctx;
@@ -270,9 +270,9 @@ static void fail_warm(const char *backend, const char *dir, size_t i, bool host)
         all = disarm();
         all = host ? takes : all;
         takes_fail_at = 0;
-        judge(backend, i, at, s);
+        check_outcome(backend, i, at, s);
         reset();
-        judge(backend, i, 0, calls[i].call(ctx));
+        check_outcome(backend, i, 0, calls[i].call(ctx));
     } while (at <= all);
     limber_destroy(ctx);
     assert_int_equal(out, 0);
@@ -300,26 +300,26 @@ static void warm_host(const char *backend, const char *dir, size_t i)
     fail_warm(backend, dir, i, true);
 }
 
-static void contexts_and_calls(void **state)
+static void failing_allocations_of_contexts_and_calls(void **state)
 {
     (void)state;
     each_backend(fail_each);
 }
 
-static void calls_in_a_context(void **state)
+static void failing_allocations_of_warm_calls(void **state)
 {
     (void)state;
     each_backend(warm_calls);
 }
 
-static void allocators_of_hosts(void **state)
+static void failing_allocations_of_host_allocators(void **state)
 {
     (void)state;
     each_backend(warm_host);
 }
 
-/* With nothing on disk: passes and compiler too, as far as they are ours. */
-static void kernels_made(void **state)
+/* With an empty disk cache: passes and compiler allocate, too. */
+static void failing_allocations_of_compiling(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(calls); i++)
@@ -330,10 +330,10 @@ static void kernels_made(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts_and_calls),
-        cmocka_unit_test(calls_in_a_context),
-        cmocka_unit_test(allocators_of_hosts),
-        cmocka_unit_test(kernels_made),
+        cmocka_unit_test(failing_allocations_of_contexts_and_calls),
+        cmocka_unit_test(failing_allocations_of_warm_calls),
+        cmocka_unit_test(failing_allocations_of_host_allocators),
+        cmocka_unit_test(failing_allocations_of_compiling),
     };
 
     fill_operands();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products and convolutions of formats that are no IEEE floats: the bits of every backend are the
- * interpreter's, and correct results those of MPFR. */
+ * Products and convolutions of formats other than IEEE floats: every backend has the interpreter's
+ * bits, and `correct` results equal MPFR's. */
 #include "codes.h"
 #include "support.h"
 
@@ -18,7 +18,7 @@
 #define COUNT(x) (sizeof(x) / sizeof *(x))
 enum { M = 19, N = 21, K = 90, LARGEST = 8 };
 
-static limber_context *context[2]; /* of what the machine has, and of the interpreter */
+static limber_context *context[2]; /* the machine's default backend, and the interpreter */
 
 static int make_contexts(void **state)
 {
@@ -29,7 +29,7 @@ static int make_contexts(void **state)
         config.cache_dir = "";
         config.threads = 1;
         config.backend = i ? "interp" : NULL;
-        config.partition = LIMBER_PARTITION_OFF;    /* parts may be others on each backend */
+        config.partition = LIMBER_PARTITION_OFF;    /* parts may differ between backends */
         if (limber_create(&context[i], &config))
             return 1;
     }
@@ -78,7 +78,7 @@ static const struct {
     { "i64", "i8", "i2" },
 };
 
-/* Codes as they come, all of them; without special ones where `finite` says so. */
+/* Draws random codes; `finite`: without NaN and infinities. */
 static void draw_codes(struct rng *r, limber_format f, bool finite, char *to, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -89,7 +89,8 @@ static void draw_codes(struct rng *r, limber_format f, bool finite, char *to, in
             uint64_t code = rng_next(r);
 
             memcpy(at, &code, f.size);
-            if (f.size == 8 || (f.size == 4 && f.kind == LIMBER_KIND_FLOAT)) { /* moderate ones */
+            /* wide formats: numbers of moderate size */
+            if (f.size == 8 || (f.size == 4 && f.kind == LIMBER_KIND_FLOAT)) {
                 v = ldexp(2 * rng_unit(r) - 1, rng_below(r, 9));
                 limber_convert(at, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
             }
@@ -103,7 +104,7 @@ struct call {
     limber_contract contract;
     const void *alpha, *beta;
     bool transposed;
-    _Alignas(16) char ea[M * K * LARGEST];  /* read as floats */
+    _Alignas(16) char ea[M * K * LARGEST];  /* also read as floats */
     _Alignas(16) char eb[K * N * LARGEST];
     _Alignas(16) char ec[M * N * LARGEST];
     _Alignas(16) char before[M * N * LARGEST];
@@ -119,7 +120,7 @@ static limber_status run(const struct call *x, int i, char *c, limber_report *re
                        (limber_output){ c, x->c, N, 1 }, report);
 }
 
-static const char *told(const struct call *x, char text[200])
+static const char *describe(const struct call *x, char text[200])
 {
     char name[3][64];
 
@@ -131,26 +132,26 @@ static const char *told(const struct call *x, char text[200])
     return text;
 }
 
-/* What the interpreter makes of the other one's scheme. */
-static void same_bits(struct call *x)
+/* Compares with the interpreter under the scheme that the other backend chose. */
+static void check_same_bits(struct call *x)
 {
     static char other[M * N * LARGEST];
     limber_report report = LIMBER_REPORT_INIT;
     char text[200];
 
     if (run(x, 0, x->ec, &report))
-        fail_msg("%s: %s", told(x, text), limber_error_text());
+        fail_msg("%s: %s", describe(x, text), limber_error_text());
     x->contract.scheme = report.scheme;
     if (run(x, 1, other, NULL))
-        fail_msg("%s by %s: %s", told(x, text), report.scheme, limber_error_text());
+        fail_msg("%s by %s: %s", describe(x, text), report.scheme, limber_error_text());
     for (int i = 0; i < M * N; i++)
         if (!same_number(x->c, x->ec + i * x->c.size, other + i * x->c.size))
-            fail_msg("%s by %s: element %d differs between backends", told(x, text), report.scheme,
-                     i);
+            fail_msg("%s by %s: element %d differs between backends", describe(x, text),
+                     report.scheme, i);
 }
 
-/* The exact value of an element and |alpha| |A| |B| + |beta| |C|; alpha = 3, beta = -2 where there
- * are scalars. */
+/* Exact value of an element, and |alpha| |A| |B| + |beta| |C|; scalars, if present, are alpha = 3
+ * and beta = -2. */
 static void exact_of(const struct call *x, int i, mpfr_t sum, mpfr_t absolute)
 {
     int row = i / N, col = i % N;
@@ -172,7 +173,7 @@ static void exact_of(const struct call *x, int i, mpfr_t sum, mpfr_t absolute)
     mpfr_clear(before);
 }
 
-static void is_correct(const struct call *x)
+static void check_correct(const struct call *x)
 {
     mpfr_t sum, absolute;
     char text[200];
@@ -181,13 +182,13 @@ static void is_correct(const struct call *x)
     for (int i = 0; i < M * N; i++) {
         exact_of(x, i, sum, absolute);
         if (!ref_rounds_to(sum, x->c, x->ec + i * x->c.size))
-            fail_msg("%s: element %d is wrong", told(x, text), i);
+            fail_msg("%s: element %d is wrong", describe(x, text), i);
     }
     mpfr_clears(sum, absolute, (mpfr_ptr)NULL);
 }
 
-/* The low bits of the exact integer, the others zeros. */
-static void wraps(const struct call *x)
+/* Checks that results are the low bits of the exact integers, with zeros in unused bits. */
+static void check_wrapped(const struct call *x)
 {
     mpfr_t sum, absolute;
     char text[200];
@@ -202,7 +203,7 @@ static void wraps(const struct call *x)
         mpfr_fmod(sum, sum, absolute, MPFR_RNDN);
         want = ((int)mpfr_get_si(sum, MPFR_RNDN) + modulus) % modulus;
         if ((unsigned char)x->ec[i] != want)
-            fail_msg("%s: element %d has the bits %d, not %d", told(x, text), i,
+            fail_msg("%s: element %d has the bits %d, not %d", describe(x, text), i,
                      (unsigned char)x->ec[i], want);
     }
     mpfr_clears(sum, absolute, (mpfr_ptr)NULL);
@@ -218,9 +219,9 @@ static double rounded(limber_format f, const mpfr_t x, mpfr_rnd_t mode)
     return v;
 }
 
-/* A posit may be what rounds from anywhere between the ends of what the promise allows.  Sums in
- * binary32 may overflow on their way. */
-static void is_near(const struct call *x)
+/* Checks bounds for posits: a result may be any rounding of a number in the interval that the
+ * contract allows.  Sums in binary32 may overflow. */
+static void check_near(const struct call *x)
 {
     double allowed = x->contract.promise == LIMBER_CONTRACT_BITS ?
                          ldexp(1, -x->contract.bits) :
@@ -246,7 +247,8 @@ static void is_near(const struct call *x)
         from = rounded(x->c, low, MPFR_RNDD);
         to = rounded(x->c, high, MPFR_RNDU);
         if (!(v >= from && v <= to))
-            fail_msg("%s: element %d is %a, outside of [%a, %a]", told(x, text), i, v, from, to);
+            fail_msg("%s: element %d is %a, outside of [%a, %a]", describe(x, text), i, v, from,
+                     to);
     }
     mpfr_clears(sum, absolute, low, high, (mpfr_ptr)NULL);
 }
@@ -292,13 +294,13 @@ static void products(bool finite, uint64_t seed)
                 if (p == LIMBER_CONTRACT_FAST || (p == LIMBER_CONTRACT_EXACT && !integer) ||
                     (p != LIMBER_CONTRACT_NATIVE && x.c.kind == LIMBER_KIND_SHORT))
                     continue;
-                same_bits(&x);
+                check_same_bits(&x);
                 if (p == LIMBER_CONTRACT_CORRECT || p == LIMBER_CONTRACT_EXACT)
-                    is_correct(&x);
+                    check_correct(&x);
                 else if (x.c.kind == LIMBER_KIND_SHORT)
-                    wraps(&x);
+                    check_wrapped(&x);
                 else if (x.c.kind == LIMBER_KIND_POSIT)
-                    is_near(&x);
+                    check_near(&x);
             }
         }
 }
@@ -309,14 +311,14 @@ static void finite_products(void **state)
     products(true, 1);
 }
 
-/* NaN, NaR and infinities among the others. */
+/* Products with NaN, NaR and infinities among the elements. */
 static void special_products(void **state)
 {
     (void)state;
     products(false, 2);
 }
 
-/* Sums that fit, and one that does not: an error, and C as it was. */
+/* Short integer results that fit, and one that does not: then the call fails with C unchanged. */
 static void short_integers_that_fit(void **state)
 {
     static const char *const names[] = { "i4", "i2" };
@@ -337,7 +339,7 @@ static void short_integers_that_fit(void **state)
                 x.alpha = scaled ? &scalars[0] : NULL;
                 x.beta = scaled ? &scalars[1] : NULL;
                 x.transposed = false;
-                memset(x.ea, 0xf0, sizeof x.ea); /* zeros: upper bits are not read */
+                memset(x.ea, 0xf0, sizeof x.ea); /* zeros: the unused upper bits are ignored */
                 memset(x.eb, 0xf0, sizeof x.eb);
                 memset(x.before, 0, sizeof x.before);
                 for (int i = 0; i < M; i++) /* one product for each element */
@@ -346,8 +348,8 @@ static void short_integers_that_fit(void **state)
                     x.eb[i] = (char)(scaled ? -(f == 0) * rng_below(&r, 2) : rng_below(&r, 2));
                 for (int i = 0; scaled && i < M * N; i++)
                     x.before[i] = (char)(f ? rng_below(&r, 2) : rng_below(&r, 6) - 2);
-                same_bits(&x);
-                is_correct(&x);
+                check_same_bits(&x);
+                check_correct(&x);
                 for (int i = 0; i < M * N; i++)
                     assert_true((unsigned char)x.ec[i] < most - least + 1);
                 x.contract.scheme = NULL;
@@ -362,7 +364,7 @@ static void short_integers_that_fit(void **state)
             }
 }
 
-/* A window of every operand format, its result in doubles: whole numbers, which nothing rounds. */
+/* Convolutions for every operand format with integer data and double results, which are exact. */
 static void convolutions(void **state)
 {
     static const char *const names[] = { "e4m3fnuz", "e5m2fnuz", "posit8", "posit16",
@@ -413,7 +415,7 @@ static void convolutions(void **state)
     }
 }
 
-/* Random powers of 2 with any strides, alone and with another: sums that doubles hold, so that all
+/* Powers of 2 in any layout, alone and with another format.  Sums are exact in doubles, so all
  * contracts give them. */
 static void powers(void **state)
 {
@@ -467,7 +469,8 @@ static void powers(void **state)
     }
 }
 
-/* The ends of the range and NaN; what a program may do beside the product; and what it may not. */
+/* Power-of-two formats at the ends of the range and NaN; and calls that are allowed or refused for
+ * them. */
 static void powers_at_the_ends(void **state)
 {
     const uint8_t a[] = { 0, 254, 1 }, nan[] = { 0, 255, 1 };
@@ -516,7 +519,7 @@ static void powers_at_the_ends(void **state)
     assert_true(c == 5);
 }
 
-static void what_has_no_meaning_is_refused(void **state)
+static void meaningless_formats_are_refused(void **state)
 {
     static const struct {
         limber_promise promise;
@@ -542,7 +545,7 @@ static void what_has_no_meaning_is_refused(void **state)
         assert_non_null(strstr(limber_error_text(), cases[i].text));
         assert_string_equal(c, "unchang");
     }
-    for (int i = 0; i < 2; i++) { /* no one bit makes the negative */
+    for (int i = 0; i < 2; i++) { /* no single bit encodes the negative */
         limber_contract contract = LIMBER_CONTRACT_INIT;
         limber_format f = i ? LIMBER_E4M3FNUZ : LIMBER_POSIT16;
         uint16_t x[2] = { 0 };
@@ -560,8 +563,8 @@ static void what_has_no_meaning_is_refused(void **state)
     }
 }
 
-/* Large terms cancel in pairs, but their sums so far leave binary32: under a contract in bits no
- * sum may, whatever the other operand is. */
+/* Large terms cancel in pairs, but their partial sums leave the range of binary32: under `bits` no
+ * partial sum may, whatever the other operand is. */
 static void bits_of_integers_beside_large_numbers(void **state)
 {
     static const char *const results[] = { "f32", "f64", "bf16", "f16", "e4m3fnuz", "posit16" };
@@ -582,7 +585,7 @@ static void bits_of_integers_beside_large_numbers(void **state)
 
                     limber_convert(x.ea + i * x.a.size, x.a, &v, LIMBER_F64, 1,
                                    LIMBER_ROUND_NEAREST);
-                    if (i % K % 3 == 2) /* what the second last element was, for the negative */
+                    if (i % K % 3 == 2) /* the negative of the second last element */
                         memcpy(x.ea + i * x.a.size, x.ea + (i - 1) * x.a.size, x.a.size);
                 }
                 for (int i = 0; i < K * N; i++) {
@@ -591,7 +594,7 @@ static void bits_of_integers_beside_large_numbers(void **state)
 
                     *b = third == 0 ? (float)rng_unit(&r) : third == 1 ? 0x1.8p126f : -b[-N];
                 }
-                same_bits(&x);
+                check_same_bits(&x);
                 for (int i = 0; i < M * N; i++) {
                     double v;
 
@@ -604,8 +607,8 @@ static void bits_of_integers_beside_large_numbers(void **state)
             }
 }
 
-/* Numbers that zeros take out of half of the rows: what bounds the error of a first sum is far
- * beyond the range of most formats, on either side. */
+/* Large numbers that meet zeros in half of the rows: the error bound of a first sum exceeds the
+ * range of most formats, on either side. */
 static void large_terms_that_zeros_take_out(void **state)
 {
     static const char *const results[] = { "e4m3fnuz", "e5m2fnuz", "e4m3", "e5m2",   "f16",
@@ -641,8 +644,8 @@ static void large_terms_that_zeros_take_out(void **state)
                     continue;
                 assert_int_equal(status, LIMBER_STATUS_OK);
                 served++;
-                is_correct(&x);
-                same_bits(&x);
+                check_correct(&x);
+                check_same_bits(&x);
             }
     print_message("%d products\n", served);
     assert_true(served > 3 * (int)COUNT(results));
@@ -659,7 +662,7 @@ int main(void)
         cmocka_unit_test(convolutions),
         cmocka_unit_test(powers),
         cmocka_unit_test(powers_at_the_ends),
-        cmocka_unit_test(what_has_no_meaning_is_refused),
+        cmocka_unit_test(meaningless_formats_are_refused),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products graded from outside, as the tests for grading GEMM do: errors against |A||B| that grow
- * at most linearly, zeros that must stay zeros, scales that undo fixed-point arithmetic; and
- * results that permutations, powers of two, threads and workspaces may not change.
+ * The tests for grading GEMM: errors relative to |A||B| grow at most linearly in k, zeros stay
+ * zeros, and scales that fixed-point arithmetic would lose are kept.  Permutations, powers of two,
+ * threads and workspaces do not change results.
  *
  *   source  Demmel, Li, Langou, Pereira, Gates, Rubio-Gonzalez, tests for grading GEMM (2024) */
 #define _GNU_SOURCE
@@ -73,7 +73,7 @@ static char *convert(const struct product *p, const double *x, int64_t count)
     return out;
 }
 
-/* The result, to be freed; NULL: no scheme, which has to be the status. */
+/* The result, for free(); NULL: the call was refused with NO_SCHEME. */
 static char *run(limber_context *ctx, const struct product *p)
 {
     limber_format f = named(p->format);
@@ -97,7 +97,7 @@ static double unit_of(const char *format)
     return ldexp(1, strcmp(format, "f64") ? -24 : -53);
 }
 
-/* The largest error of some elements, in u |A||B|. */
+/* Largest error of sampled elements, in u |A||B|. */
 static double worst(struct rng *r, const struct product *p, const char *c, int samples)
 {
     limber_format f = named(p->format);
@@ -154,7 +154,7 @@ static void errors_grow_at_most_linearly(void **state)
             for (int64_t i = 0; i < p.n * k; i++)
                 p.b[i] = rng_unit(&r);
             c = run(one, &p);
-            if (c) { /* else its bound is too large for this k, and it said so */
+            if (c) { /* NULL: refused, because its bound is too large for this k */
                 e = worst(&r, &p, c, 60);
                 assert_true(e <= k + 2);
                 first = small ? first : e;
@@ -171,7 +171,7 @@ static void errors_grow_at_most_linearly(void **state)
     }
 }
 
-/* Test 2: complementary patterns of zeros make whole blocks exactly zero. */
+/* Test 2: complementary patterns of zeros make blocks of C exactly zero. */
 static void zeros_stay_zeros(void **state)
 {
     struct rng r = { 72 };
@@ -198,10 +198,10 @@ static void zeros_stay_zeros(void **state)
     }
 }
 
-/* Test 4: powers of two over nearly the whole range along k, of which B has the inverse; rows of A
- * are cyclic shifts, so that every row meets every scale.  Plain scaling by rows loses all digits
- * of most products here. */
-static void fixed_point_is_found_out(void **state)
+/* Test 4: powers of two along k that span nearly the whole range, with their inverses in B.  Rows
+ * of A are cyclic shifts, so that every row has every scale.  Scaling by rows alone loses all
+ * digits of most products. */
+static void errors_are_relative_to_each_element(void **state)
 {
     static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_BITS,
                                                LIMBER_CONTRACT_CORRECT };
@@ -229,19 +229,19 @@ static void fixed_point_is_found_out(void **state)
                                                          ldexp(1, -18) / unit_of(p.format) + 1 :
                                                      q ? 1 :
                                                          (double)p.k + 2));
-            assert_true(c || graded[g].scheme); /* without a wish there is always a way */
+            assert_true(c || graded[g].scheme); /* without a named scheme the call must succeed */
             free(c);
             clear(&p);
         }
 }
 
-/* ---- what may not change a correct result ---------------------------------------------------- */
+/* ---- correct results do not depend on anything else ------------------------------------------ */
 
 static struct product hard_product(struct rng *r)
 {
     struct product p = make(150, 140, 330, "f64", LIMBER_CONTRACT_CORRECT, NULL);
 
-    for (int64_t i = 0; i < p.m; i++) /* graded, mixed, cancelling */
+    for (int64_t i = 0; i < p.m; i++) /* graded, mixed, or cancelling rows */
         for (int64_t q = 0; q < p.k; q++)
             p.a[i * p.k + q] =
                 ldexp(rng_unit(r) - 0.5, (int)(-i / 4) + (i % 3 ? 0 : rng_below(r, 60)));
@@ -263,7 +263,7 @@ static void permuted_and_scaled(void **state)
 
     (void)state;
     for (int64_t i = 0; i < p.m; i++)
-        row[i] = (i * 77 + 5) % p.m; /* 77 and 150, 127 and 330 have no divisor in common */
+        row[i] = (i * 77 + 5) % p.m; /* 77 and 150, 127 and 330 are coprime */
     for (int64_t i = 0; i < p.k; i++)
         inner[i] = (i * 127 + 3) % p.k;
     for (int64_t i = 0; i < p.m; i++)
@@ -288,9 +288,8 @@ static void permuted_and_scaled(void **state)
     clear(&q);
 }
 
-/* Threads, workspaces, schemes, parts or the whole, backends, a warm cache on disk: the same bits.
- */
-static void the_same_bits(void **state)
+/* Threads, workspaces, schemes, partitioning, backends and a warm disk cache do not change bits. */
+static void configuration_does_not_change_bits(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki2", "accumulator" };
     char folder[] = "/tmp/limber-grade-XXXXXX", command[64];
@@ -310,14 +309,15 @@ static void the_same_bits(void **state)
 
         c.partition = way ? LIMBER_PARTITION_OFF : LIMBER_PARTITION_AUTO == 3;
         c.backend = way == 4 ? "interp" : "auto";
-        if (way > 1) /* 2 and 5: a cold cache, then a warm one */
+        if (way > 1) /* configurations 2 to 5 use the disk: a cold cache, then a warm one */
             assert_int_equal(limber_create(&own, &c), LIMBER_STATUS_OK);
         for (int s = 0; s < (way == 4 ? 1 : 3); s++) {
             char *got;
 
             p.contract.scheme = schemes[s];
             got = run(own ? own : way ? two : one, &p);
-            assert_true(got || s == 1); /* the data may be too wide for so many moduli */
+            /* the data's range may be too wide for this number of moduli */
+            assert_true(got || s == 1);
             if (got)
                 assert_memory_equal(got, first, (size_t)(p.m * p.n) * sizeof(double));
             free(got);
@@ -335,9 +335,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_grow_at_most_linearly),
         cmocka_unit_test(zeros_stay_zeros),
-        cmocka_unit_test(fixed_point_is_found_out),
+        cmocka_unit_test(errors_are_relative_to_each_element),
         cmocka_unit_test(permuted_and_scaled),
-        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(configuration_does_not_change_bits),
     };
 
     return cmocka_run_group_tests_name("grade", tests, make_contexts, drop_contexts);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Processes that may not execute what they have written.  The system's calls are wrapped by the
- * linker; where Linux can refuse by itself (PR_SET_MDWE), it does so in a child as well. */
+ * Processes that may not execute memory that they have written.  System calls are wrapped by the
+ * linker; if Linux can enforce this itself (PR_SET_MDWE), it does so in a child process as well. */
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* What the system refuses: nothing; to make written memory executable; all executable memory. */
+/* Which requests fail: none; making written memory executable; all executable memory. */
 static enum { NOTHING, CHANGES, ALL } refuses;
 static int compiled;
 
@@ -95,11 +95,11 @@ static void bind_and_call(limber_context *ctx, bool works)
     assert_int_equal(s, LIMBER_STATUS_OK);
     b[0] = one[0];
     memset(c, 0, sizeof c);
-    assert_int_equal(f(4, 4, 4, b, 4, a, 4, c, 4), LIMBER_STATUS_OK); /* by columns */
+    assert_int_equal(f(4, 4, 4, b, 4, a, 4, c, 4), LIMBER_STATUS_OK); /* column-major */
     is_right();
 }
 
-/* No page of the process is both written and executed. */
+/* No page of the process is both writable and executable. */
 static void nothing_is_both(void)
 {
     FILE *f = fopen("/proc/self/maps", "r");
@@ -112,7 +112,7 @@ static void nothing_is_both(void)
     fclose(f);
 }
 
-/* A process that has made nothing executable so far. */
+/* Uses all code generation in a process without any before. */
 static void use_all(void)
 {
     limber_unit u = LIMBER_UNIT_INIT;
@@ -135,7 +135,8 @@ static void use_all(void)
         limber_report r = LIMBER_REPORT_INIT;
         char words[64];
 
-        snprintf(words, sizeof words, "in=bf16 acc=f32 group=%d", i / 2 + 2); /* the first twice */
+        /* the first unit runs twice */
+        snprintf(words, sizeof words, "in=bf16 acc=f32 group=%d", i / 2 + 2);
         assert_int_equal(limber_unit_parse(words, &u), LIMBER_STATUS_OK);
         assert_int_equal(multiply(ctx, LIMBER_CONTRACT_SIMULATE, &u, &r), LIMBER_STATUS_OK);
         is_right();
@@ -153,8 +154,8 @@ static void use_all(void)
     limber_destroy(ctx);
 }
 
-/* A refusal lasts as long as its process, so each is tried in a process of its own. */
-static void in_child(void (*before)(void))
+/* Runs in a child process, because a refusal lasts until the process ends. */
+static void run_in_child(void (*before)(void))
 {
     int status;
     pid_t pid;
@@ -186,47 +187,47 @@ static void refuse_all(void)
     refuses = ALL;
 }
 
-/* PR_SET_MDWE with PR_MDWE_REFUSE_EXEC_GAIN, which older headers do not name. */
+/* PR_SET_MDWE and PR_MDWE_REFUSE_EXEC_GAIN, which older headers lack. */
 enum { SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
 
 static void let_linux_refuse(void)
 {
-    refuses = CHANGES; /* what is expected, and the same */
+    refuses = CHANGES; /* the wrapper refuses as Linux does */
     if (prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0))
         _exit(0);
 }
 
-static void nothing_is_refused(void **state)
+static void kernels_run_without_restrictions(void **state)
 {
     (void)state;
-    in_child(refuse_nothing);
+    run_in_child(refuse_nothing);
 }
 
 static void written_memory_is_not_executed(void **state)
 {
     (void)state;
-    in_child(refuse_changes);
+    run_in_child(refuse_changes);
 }
 
 static void no_memory_is_executed(void **state)
 {
     (void)state;
-    in_child(refuse_all);
+    run_in_child(refuse_all);
 }
 
-static void the_system_refuses(void **state)
+static void kernels_when_linux_refuses_executable_memory(void **state)
 {
     (void)state;
-    in_child(let_linux_refuse);
+    run_in_child(let_linux_refuse);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_refused),
+        cmocka_unit_test(kernels_run_without_restrictions),
         cmocka_unit_test(written_memory_is_not_executed),
         cmocka_unit_test(no_memory_is_executed),
-        cmocka_unit_test(the_system_refuses),
+        cmocka_unit_test(kernels_when_linux_refuses_executable_memory),
     };
 
     clear_environment();

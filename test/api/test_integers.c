@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums of floats in integer results, on every backend, under every contract that has them: rounded
- * to the nearest integer, ties to even; and where one does not fit, NaN and infinities among them,
- * the call fails and C is what it was. */
+ * Sums of floats with integer results, on every backend and contract that has them: rounded to the
+ * nearest integer, ties to even.  If one does not fit, or is NaN or infinite, the call fails with C
+ * unchanged. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"
@@ -32,11 +32,11 @@ struct sums {
     limber_format a, b, c;
     struct request request;
     double ea[M * K], eb[K * N], sum[M * N];
-    int64_t before[M * N];      /* what C holds, in its format */
+    int64_t before[M * N];      /* C before the call, in its format */
     char name[160];
 };
 
-/* Some multiples of `step`, or integers. */
+/* Fills an operand with multiples of `step`, or with integers. */
 static void fill_side(struct rng *r, limber_format f, double step, double *x, int count)
 {
     bool whole = f.kind == LIMBER_KIND_INT;
@@ -113,7 +113,7 @@ static void check_sums(limber_context *ctx, const struct sums *p)
     }
 }
 
-/* Numbers that make one element too large, or none at all. */
+/* Numbers that make exactly one element overflow, or none. */
 static void check_misfits(limber_context *ctx, struct sums *p)
 {
     static const double bad[] = { NAN, INFINITY, -INFINITY };
@@ -144,7 +144,7 @@ static void check(limber_context *ctx, struct rng *r, struct sums *p)
     memset(p->before, 0x5a & (p->c.kind == LIMBER_KIND_SHORT ? 0x0f : 0xff), sizeof p->before);
     fill_side(r, p->a, whole ? 1 : 0.25, p->ea, M * K);
     fill_side(r, p->b, whole ? 1 : 0.5, p->eb, K * N);
-    if (p->c.kind == LIMBER_KIND_SHORT) /* one product an element: 9 at most */
+    if (p->c.kind == LIMBER_KIND_SHORT) /* one product per element: at most 9 */
         for (int i = 0; i < M; i++)
             for (int x = 0; x < K; x++)
                 p->ea[i * K + x] = x == i && p->ea[i * K + x] != 0 ? 1 : 0;
@@ -188,26 +188,26 @@ static void run_backend(const char *backend, size_t step)
     limber_destroy(ctx);
 }
 
-static void in_the_interpreter(void **state)
+static void integers_in_the_interpreter(void **state)
 {
     (void)state;
     run_backend("interp", 1);
 }
 
-static void in_compiled_kernels(void **state)
+static void integers_in_compiled_kernels(void **state)
 {
     (void)state;
     run_backend("llvm", SANITIZED ? 5 : 1);
 }
 
-static void in_cuda_kernels(void **state)
+static void integers_in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
     run_backend("cuda", 23);
 }
 
-/* Sums of integers wrap under native as ever, and are refused by the others. */
+/* Sums of integers wrap under native, and overflow is an error under other contracts. */
 static void sums_of_integers_wrap(void **state)
 {
     const int32_t a[2] = { INT32_MAX, 1 }, b[2] = { 1, 1 };
@@ -237,9 +237,9 @@ static void sums_of_integers_wrap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_the_interpreter),
-        cmocka_unit_test(in_compiled_kernels),
-        cmocka_unit_test(in_cuda_kernels),
+        cmocka_unit_test(integers_in_the_interpreter),
+        cmocka_unit_test(integers_in_compiled_kernels),
+        cmocka_unit_test(integers_in_cuda_kernels),
         cmocka_unit_test(sums_of_integers_wrap),
     };
 

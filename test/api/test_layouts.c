@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Formats that share their size, or their number of fraction bits, with a common one, but not its
- * bias, its exponent or its rules: no path may take them for the common one. */
+ * Formats with the size or fraction bits of a common format, but another bias, exponent width or
+ * rules: no code path may confuse them. */
 #include "support.h"
 
 #include <limber/limber.h>
@@ -58,7 +58,7 @@ static void convert(void *to, limber_format tf, const void *from, limber_format 
                      LIMBER_STATUS_OK);
 }
 
-/* Small whole numbers, whose product every format holds: every scheme gives the same. */
+/* Small integers, whose product every format represents: all schemes give the same. */
 static void check(limber_format a, limber_format b, limber_format c, limber_promise promise)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
@@ -121,7 +121,7 @@ static void unusual_formats_are_read_and_written_as_they_are(void **state)
     }
 }
 
-/* Bits that binary64 does not have must not be lost on the way. */
+/* Numbers with more bits than binary64 keep them. */
 static void long_fractions_are_kept(void **state)
 {
     const limber_format f = { LIMBER_KIND_FLOAT, 8, 55, 0, 127, 8, 0 };

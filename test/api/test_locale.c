@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * In a program whose numbers have a comma, all texts are what they are elsewhere. */
+ * In a locale with a decimal comma, all texts are the same as in the C locale. */
 #include "engine_support.h"
 
 #include <locale.h>
 
 static char *locales;
 
-/* Made here, as few machines have one. */
+/* Creates a locale with a decimal comma, since few machines have one. */
 static bool has_comma(void)
 {
     char command[5000];
@@ -20,12 +20,12 @@ static bool has_comma(void)
     return setlocale(LC_ALL, "comma.UTF-8") && strcmp(localeconv()->decimal_point, ",") == 0;
 }
 
-static void say(void *user, const char *line)
+static void append_line(void *user, const char *line)
 {
     limber_text_add(user, "%s\n", line);
 }
 
-/* Every text of the library that is the same at each run. */
+/* Collects every deterministic text of the library. */
 static void write_texts(struct text *out)
 {
     enum { N = 8 };
@@ -40,7 +40,7 @@ static void write_texts(struct text *out)
         { .size = sizeof(limber_contract),
           .promise = LIMBER_CONTRACT_BITS,
           .bits = 60,
-          .scheme = "native" },     /* refused, with numbers */
+          .scheme = "native" },     /* refused with a message that has numbers */
     };
     limber_context *ctx;
     limber_format f64 = named("f64");
@@ -94,7 +94,7 @@ static void texts_are_the_same(void **state)
 
     (void)state;
     write_texts(&there);
-    assert_string_equal(localeconv()->decimal_point, ",");      /* left as it was */
+    assert_string_equal(localeconv()->decimal_point, ",");      /* unchanged */
     setlocale(LC_ALL, "C");
     write_texts(&here);
     assert_non_null(setlocale(LC_ALL, "comma.UTF-8"));
@@ -104,13 +104,13 @@ static void texts_are_the_same(void **state)
     limber_text_clear(&there);
 }
 
-static void lines_that_tell_times_have_points(void **state)
+static void times_in_log_lines_have_decimal_points(void **state)
 {
     struct text lines = { 0 };
     limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config),
                                                             .cache_dir = "",
                                                             .verbose = 1,
-                                                            .log = say,
+                                                            .log = append_line,
                                                             .log_user = &lines });
     limber_report r = LIMBER_REPORT_INIT;
 
@@ -124,13 +124,13 @@ static void lines_that_tell_times_have_points(void **state)
     limber_text_clear(&lines);
 }
 
-/* What was measured under one locale is known under another. */
-static void records_are_read_anywhere(void **state)
+/* Tuning records that were written in one locale are read in another. */
+static void tuning_records_are_read_in_any_locale(void **state)
 {
     char *dir = scratch();
     const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
     limber_tuning how = {
-        .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = say
+        .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = append_line
     };
     struct text lines[2] = { { 0 } };
 
@@ -145,7 +145,7 @@ static void records_are_read_anywhere(void **state)
         how.seconds = i ? 1e-9 : 0.2;
         s = limber_tune(ctx, &how);
         limber_destroy(ctx);
-        if (s == LIMBER_STATUS_DEVICE) {       /* nothing is tuned here */
+        if (s == LIMBER_STATUS_DEVICE) {       /* this backend has nothing to tune */
             setlocale(LC_ALL, "comma.UTF-8");
             discard(dir);
             skip();
@@ -158,7 +158,7 @@ static void records_are_read_anywhere(void **state)
 
         assert_non_null(rate);
         assert_null(strchr(rate, ','));
-        if (lines[1].s)                 /* no second measurement of it */
+        if (lines[1].s)                 /* no second measurement */
             assert_null(strstr(lines[1].s, line));
     }
     setlocale(LC_ALL, "comma.UTF-8");
@@ -171,8 +171,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_the_same),
-        cmocka_unit_test(lines_that_tell_times_have_points),
-        cmocka_unit_test(records_are_read_anywhere),
+        cmocka_unit_test(times_in_log_lines_have_decimal_points),
+        cmocka_unit_test(tuning_records_are_read_in_any_locale),
     };
     int failed = 0;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements of any size within their format: each pair of integer formats and some of floats, in
- * every kind of result, under every contract and by named schemes, on every backend.  An element is
- * off by no more than the report's bound and one rounding, and under `bits` by no more than asked
- * for.  Plans see formats, so what they leave out has to be small beside any elements, not beside
- * the largest that a format holds. */
+ * Elements of any magnitude in their format: pairs of integer formats and some of floats, with
+ * every kind of result, contract and named scheme, on every backend.  An error is at most the
+ * reported bound and one rounding, and under `bits` at most what was asked for.  Plans know only
+ * formats, so whatever they drop must be negligible beside any elements, not only beside the
+ * largest. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"
@@ -31,7 +31,7 @@ static const struct asked {
     { LIMBER_CONTRACT_CORRECT, NULL, 0 },
 };
 
-/* Elements have at most so many bits; sums of products of the largest are exact in binary64. */
+/* Largest number of bits of the elements; sums of products of the largest are exact in binary64. */
 static const int sizes[][2] = { { 1, 1 }, { 2, 5 }, { 7, 1 }, { 1, 20 }, { 14, 14 }, { 23, 23 } };
 
 struct stated_operand {
@@ -47,7 +47,7 @@ struct stated_product {
     char name[120];
 };
 
-/* Integers below 2^bits, as the format holds them; some are zero. */
+/* Fills an operand with integers below 2^bits, some of them zero. */
 static void fill_operand(struct rng *r, struct stated_operand *x, int count, int bits)
 {
     bool is_unsigned = x->f.kind == LIMBER_KIND_UINT;
@@ -75,7 +75,7 @@ static void check_element(const struct stated_product *p, const limber_report *r
         sum += term;
         size += fabs(term);
     }
-    if (2 * size > largest) /* it may overflow */
+    if (2 * size > largest) /* the product may overflow */
         return;
     allowed = r->bound * size;
     if (p->request.promise == LIMBER_CONTRACT_BITS)
@@ -114,7 +114,7 @@ static bool check(limber_context *ctx, const struct stated_product *p)
     return !s;
 }
 
-/* Every step-th of all products, in the order of the tables. */
+/* Tests every step-th product of all combinations, in table order. */
 static void run_backend(const char *backend, size_t step)
 {
     const size_t per_pair = COUNT(results) * COUNT(requests) * COUNT(sizes);
@@ -151,19 +151,19 @@ static void run_backend(const char *backend, size_t step)
     limber_destroy(ctx);
 }
 
-static void in_the_interpreter(void **state)
+static void magnitudes_in_the_interpreter(void **state)
 {
     (void)state;
     run_backend("interp", SANITIZED ? 7 : 1);
 }
 
-static void in_compiled_kernels(void **state)
+static void magnitudes_in_compiled_kernels(void **state)
 {
     (void)state;
     run_backend("llvm", SANITIZED ? 7 : 1);
 }
 
-static void in_cuda_kernels(void **state)
+static void magnitudes_in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
@@ -173,9 +173,9 @@ static void in_cuda_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_the_interpreter),
-        cmocka_unit_test(in_compiled_kernels),
-        cmocka_unit_test(in_cuda_kernels),
+        cmocka_unit_test(magnitudes_in_the_interpreter),
+        cmocka_unit_test(magnitudes_in_compiled_kernels),
+        cmocka_unit_test(magnitudes_in_cuda_kernels),
     };
 
     clear_environment();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of unlike data: parts by their own plans keep the contract, give every backend's bits,
- * and are taken where they should be. */
+ * Products of heterogeneous data: parts with their own plans keep the contract, give the same bits
+ * on every backend, and are used where they should be. */
 #include "engine_support.h"
 #include "contexts.h"
 
@@ -15,9 +15,9 @@
 
 enum kind {
     KIND_plain,         /* uniform */
-    KIND_hot_row,       /* one line in which exponents spread over 200 binades */
+    KIND_hot_row,       /* one line whose exponents span 200 binades */
     KIND_wide_tiles,    /* tiles of 64 lines by 256 elements beyond the range of binary16 */
-    KIND_far_tiles,     /* the same, and the narrow ones far from 1 */
+    KIND_far_tiles,     /* as KIND_wide_tiles, and narrow tiles are far from 1 */
     KIND_zero_tiles,    /* dense blocks in zeros */
     KIND_byte_tiles,    /* tiles of small integers and of uniform numbers */
     KIND_count
@@ -30,8 +30,8 @@ struct trial {
     const char *format;
     enum kind a, b;
     limber_contract contract;
-    bool scalars, columns;      /* alpha and beta; C by columns */
-    double share;               /* of tiles that are not like the others */
+    bool scalars, columns;      /* scalars: alpha and beta are given; columns: column-major C */
+    double share;               /* share of tiles that differ from the others */
 };
 
 static limber_context *interp, *fast;
@@ -76,7 +76,7 @@ static double element(struct rng *r, enum kind kind, int64_t line, bool odd_tile
     }
 }
 
-/* lines x length, element by element along the line. */
+/* Allocates lines x length elements, with the elements of a line contiguous. */
 static void *make_operand(struct rng *r, const struct trial *t, enum kind kind, int64_t lines)
 {
     limber_format f = named(t->format), f64 = named("f64");
@@ -102,7 +102,7 @@ struct matrices {
     size_t bytes;
 };
 
-static struct matrices make(struct rng *r, const struct trial *t)
+static struct matrices make_trial(struct rng *r, const struct trial *t)
 {
     limber_format f = named(t->format);
     struct matrices d = {
@@ -117,7 +117,7 @@ static struct matrices make(struct rng *r, const struct trial *t)
     return d;
 }
 
-static void clear(struct matrices *d)
+static void free_trial(struct matrices *d)
 {
     free(d->a);
     free(d->b);
@@ -143,7 +143,7 @@ static void run(limber_context *ctx, const struct trial *t, const struct matrice
     assert_int_equal(s, LIMBER_STATUS_OK);
 }
 
-/* alpha sum + beta c0 and alpha |A||B| + |beta c0|, exactly. */
+/* Exact alpha sum + beta c0 and alpha |A||B| + |beta c0|. */
 static void exact_element(const struct trial *t, const struct matrices *d, int64_t i, int64_t j,
                           mpfr_t x, mpfr_t scale)
 {
@@ -218,10 +218,10 @@ static void compare(const struct trial *t, const char *what, const char *c, cons
         }
 }
 
-/* Both backends, the same bits where they are fixed, against MPFR. */
+/* Runs both backends, compares bits where they are fixed, and checks against MPFR. */
 static void try_both(struct rng *r, const struct trial *t, bool same, limber_report *report)
 {
-    struct matrices d = make(r, t);
+    struct matrices d = make_trial(r, t);
     char *c = malloc(d.bytes), *e = malloc(d.bytes);
     limber_report ri = LIMBER_REPORT_INIT;
 
@@ -233,7 +233,7 @@ static void try_both(struct rng *r, const struct trial *t, bool same, limber_rep
     }
     free(c);
     free(e);
-    clear(&d);
+    free_trial(&d);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -278,7 +278,7 @@ static void pairs_of_schemes(void **state)
         }
 }
 
-static void lines_apart(void **state)
+static void lines_of_different_magnitudes(void **state)
 {
     struct rng r = { 42 };
     struct trial t = { .m = 1280,
@@ -305,11 +305,11 @@ static void lines_apart(void **state)
     assert_string_equal(report.scheme, "mixed");
     assert_true(report.bound == 0);
     t.b = KIND_hot_row;
-    t.scalars = true; /* to be left whole, or not: results are combined one by one */
+    t.scalars = true; /* result must be combined per part */
     try_both(&r, &t, false, &report);
 }
 
-/* Exact results do not know how they were cut. */
+/* `correct` results do not depend on the partition. */
 static void correct_everywhere(void **state)
 {
     struct rng r = { 43 };
@@ -331,8 +331,8 @@ static void correct_everywhere(void **state)
     }
 }
 
-/* Rows that no sample sees cancel all that a first pass with few bits knows of them. */
-static void uncertain_elements(void **state)
+/* Rows outside every sample cancel all digits that a first pass with few bits computes. */
+static void uncertain_elements_are_recomputed(void **state)
 {
     static const char *const formats[] = { "f64", "f32" };
     struct rng r = { 45 };
@@ -348,7 +348,7 @@ static void uncertain_elements(void **state)
                                          .scheme = "ozaki2" },
                            .scalars = c > 1 };
         limber_format f = named(t.format);
-        struct matrices d = make(&r, &t);
+        struct matrices d = make_trial(&r, &t);
         char *out = malloc(d.bytes), *again = malloc(d.bytes);
         int64_t half = t.k / 2;
         limber_report report = LIMBER_REPORT_INIT, other = LIMBER_REPORT_INIT;
@@ -356,7 +356,8 @@ static void uncertain_elements(void **state)
         for (int64_t i = 0; i < t.m + t.n; i++)
             for (int64_t p = 0; p < half; p++) {
                 char *line = i < t.m ? d.a + i * t.k * f.size : d.b + (i - t.m) * t.k * f.size;
-                double size = normal_like(&r); /* in one order with every compiler */
+                /* drawn before use, so that evaluation order does not depend on the compiler */
+                double size = normal_like(&r);
                 double x = ldexp(size, rng_below(&r, f.size == 4 ? 90 : 150) - 60);
                 double y = i >= t.m ? x :
                            i % 2    ? -x * (1 + 0x1p-18 * (p % 7 == 0)) :
@@ -378,12 +379,12 @@ static void uncertain_elements(void **state)
         compare(&t, "the backends", out, again, d.bytes);
         free(out);
         free(again);
-        clear(&d);
+        free_trial(&d);
     }
 }
 
-/* Exponents over all of binary64's range, one line and column of each kind apart. */
-static void whole_range(void **state)
+/* Exponents over all of binary64's range, with one line and one column of each kind. */
+static void exponents_cover_the_whole_range(void **state)
 {
     struct rng r = { 46 };
     struct trial t = { .m = 130,
@@ -392,7 +393,7 @@ static void whole_range(void **state)
                        .format = "f64",
                        .contract = { .size = sizeof(limber_contract),
                                      .promise = LIMBER_CONTRACT_CORRECT } };
-    struct matrices d = make(&r, &t);
+    struct matrices d = make_trial(&r, &t);
     char *out = malloc(d.bytes), *again = malloc(d.bytes);
     limber_report report = LIMBER_REPORT_INIT;
 
@@ -405,7 +406,7 @@ static void whole_range(void **state)
     compare(&t, "the backends", out, again, d.bytes);
     free(out);
     free(again);
-    clear(&d);
+    free_trial(&d);
 }
 
 static void bits_and_native(void **state)
@@ -436,9 +437,12 @@ static void bits_and_native(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_of_schemes),   cmocka_unit_test(lines_apart),
-        cmocka_unit_test(correct_everywhere), cmocka_unit_test(uncertain_elements),
-        cmocka_unit_test(whole_range),        cmocka_unit_test(bits_and_native),
+        cmocka_unit_test(pairs_of_schemes),
+        cmocka_unit_test(lines_of_different_magnitudes),
+        cmocka_unit_test(correct_everywhere),
+        cmocka_unit_test(uncertain_elements_are_recomputed),
+        cmocka_unit_test(exponents_cover_the_whole_range),
+        cmocka_unit_test(bits_and_native),
     };
 
     return cmocka_run_group_tests_name("mixed", tests, make_contexts, drop_contexts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The program's floating-point modes: whatever it has set (another rounding, subnormals flushed to
- * zero as -ffast-math does, traps), every public call gives the bits that it gives without, raises
- * no trap, and leaves modes and flags as they were. */
+ * The program's floating-point modes: whatever it has set (rounding, flush-to-zero as by
+ * -ffast-math, traps), every public call gives the usual bits, raises no trap, and restores modes
+ * and flags. */
 #define _GNU_SOURCE     /* feenableexcept */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +17,9 @@
 #include <immintrin.h>
 #endif
 
-static double want[2 * ALL];    /* the result of a call that nothing happened to */
+static double want[2 * ALL];    /* the result of an undisturbed call */
 
-/* What the CPU's register of modes and flags has, all of its fields. */
+/* All fields of the CPU's control and status register. */
 static uint64_t controls(void)
 {
 #if defined(__x86_64__)
@@ -34,7 +34,7 @@ static uint64_t controls(void)
 #endif
 }
 
-/* What fesetenv leaves as it is. */
+/* Clears the fields that fesetenv does not change. */
 static void clear_fields(void)
 {
 #if defined(__aarch64__)
@@ -43,7 +43,7 @@ static void clear_fields(void)
 }
 
 #if defined(__aarch64__)
-/* Fields of FPCR; those that the CPU lacks stay zero. */
+/* Sets fields of FPCR; those that the CPU lacks stay zero. */
 static void set_fields(uint64_t fields)
 {
     uint64_t modes;
@@ -56,15 +56,15 @@ static void default_nan(void)
 {
     set_fields(1 << 25);
 }
-static void other_halves(void) /* AHP, without infinities; FZ16 */
+static void set_fp16_modes(void) /* AHP, without infinities; FZ16 */
 {
     set_fields(1 << 26 | 1 << 19);
 }
-static void other_flushing(void) /* FIZ, AH, NEP of FEAT_AFP */
+static void set_alternative_flushing(void) /* FIZ, AH, NEP of FEAT_AFP */
 {
     set_fields(1 | 1 << 1 | 1 << 2);
 }
-static void other_products(void) /* EBF */
+static void set_bf16_modes(void) /* EBF */
 {
     set_fields(1 << 13);
 }
@@ -92,7 +92,7 @@ static void round_to_zero(void)
     fesetround(FE_TOWARDZERO);
 }
 
-static void trap(void)
+static void enable_traps(void)
 {
     feclearexcept(FE_ALL_EXCEPT);
     feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW | FE_INEXACT);
@@ -106,16 +106,16 @@ static const struct {
     { "rounding down", round_down },
     { "rounding to zero", round_to_zero },
     { "subnormals flushed", flush_to_zero },
-    { "traps", trap },
+    { "traps", enable_traps },
 #if defined(__aarch64__)
     { "a default NaN", default_nan },
-    { "other halves", other_halves },
-    { "other flushing", other_flushing },
-    { "other products", other_products },
+    { "other halves", set_fp16_modes },
+    { "other flushing", set_alternative_flushing },
+    { "other products", set_bf16_modes },
 #endif
 };
 
-/* Elements of operands that are subnormal: what flushing would lose. */
+/* Fills operands with subnormal numbers, which flush-to-zero would lose. */
 static void make_tiny(void)
 {
     for (int i = 0; i < ALL; i += 3) {
@@ -135,7 +135,7 @@ static void modes_change_nothing(void **state)
         if (open_context(&ctx, limber_backends[k]->name, ""))
             continue;
         for (size_t i = 0; i < COUNT(calls); i++) {
-            if (!strcmp(calls[i].name, "bind_shape") || /* its code is the program's own */
+            if (!strcmp(calls[i].name, "bind_shape") || /* it calls code of this program */
                 !serves(limber_backends[k]->name, &calls[i]))
                 continue;
             reset();
@@ -167,7 +167,7 @@ static void modes_change_nothing(void **state)
     }
 }
 
-/* Threads of the pool that a call in such a mode starts. */
+/* Threads of the pool do not inherit the modes of the call that starts them. */
 static void threads_have_modes_of_their_own(void **state)
 {
     enum { LARGE = 300 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whoever looks on changes nothing: with a dump, lines to the log, reports, plans, looks, prepared
- * operands and statistics the entries of the cache are, byte by byte, those of a run without, and
- * so are the results. */
+ * Observation changes nothing: with a dump, a log, reports, plans, inspections, prepared operands
+ * or statistics, results and cache entries are byte by byte those of an unobserved run. */
 #include "engine_support.h"
 
 #include "compiler.h"
@@ -12,9 +11,9 @@
 #include <ftw.h>
 #include <math.h>
 
-enum { MOST = 4000 };       /* results, and entries of a cache */
+enum { MOST = 4000 };       /* results, and cache entries */
 
-/* Some bytes with a name: a result, or a file of the cache. */
+/* Named bytes: a result, or a file of the cache. */
 struct bytes {
     char *name, *data;
     size_t size;
@@ -55,7 +54,7 @@ static const struct bytes *shelf_find(const struct shelf *s, const char *name)
     return NULL;
 }
 
-/* ---- who looks on ---------------------------------------------------------------------------- */
+/* ---- kinds of observation -------------------------------------------------------------------- */
 
 enum { DUMP = 1, LOG = 2, REPORT = 4, PLAN = 8, LOOK = 16, CHECK = 32, STATISTICS = 64 };
 
@@ -131,13 +130,13 @@ static void make_scalar(void *to, limber_format f, double x)
                      LIMBER_STATUS_OK);
 }
 
-static void ok(limber_status s, const char *name)
+static void expect_ok(limber_status s, const char *name)
 {
     if (s)
         fail_msg("%s: %s", name, limber_error_text());
 }
 
-/* What may be asked before a product. */
+/* Queries that may precede a product. */
 static void ask(const struct run *r, const limber_contract *k, const int64_t size[3],
                 const void *alpha, limber_matrix a, limber_matrix b, const void *beta,
                 limber_matrix c, const char *name)
@@ -149,20 +148,20 @@ static void ask(const struct run *r, const limber_contract *k, const int64_t siz
     size_t least, best;
 
     if (r->watch & PLAN) {
-        ok(gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &text,
-                     &report),
-           name);
+        expect_ok(gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c),
+                            &text, &report),
+                  name);
         limber_free(text);
-        ok(gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &cut,
-                    NULL),
-           name);
+        expect_ok(gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c),
+                           &cut, NULL),
+                  name);
         limber_cut_free(&cut);
-        ok(gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c),
-                          &least, &best),
-           name);
+        expect_ok(gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta,
+                                 output_of(c), &least, &best),
+                  name);
     }
     if (r->watch & LOOK) {
-        ok(limber_inspect(r->ctx, a, size[0], size[2], LIMBER_SIDE_A, &look), name);
+        expect_ok(limber_inspect(r->ctx, a, size[0], size[2], LIMBER_SIDE_A, &look), name);
         limber_inspection_free(&look);
     }
 }
@@ -197,7 +196,7 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
 
     assert_true(a && b && c);
     if (w->unit) {
-        ok(limber_unit_parse(w->unit, &unit), w->unit);
+        expect_ok(limber_unit_parse(w->unit, &unit), w->unit);
         contract.unit = &unit;
         if (r->watch & STATISTICS)
             contract.statistics = &statistics;
@@ -225,14 +224,15 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
                                                     .changes = 1 };
             limber_prepared *kept;
 
-            ok(limber_prepare(r->ctx, mb, k, n, LIMBER_SIDE_B, &checked, &kept), name);
-            ok(gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb, output_of(mc),
-                             report_of(r)),
-               name);
+            expect_ok(limber_prepare(r->ctx, mb, k, n, LIMBER_SIDE_B, &checked, &kept), name);
+            expect_ok(gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb,
+                                    output_of(mc), report_of(r)),
+                      name);
             limber_prepared_free(kept);
         } else {
-            ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, output_of(mc), report_of(r)),
-               name);
+            expect_ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, output_of(mc),
+                                  report_of(r)),
+                      name);
         }
         shelf_add(r->results, name, c, bytes);
     }
@@ -253,10 +253,10 @@ static void complex_products(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int transposed = 0; transposed < 2; transposed++) {
         memset(c, 0xa5, sizeof c);
-        ok(gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
-                        matrix(b, f64, K, N, !transposed), 0, NULL,
-                        output_of(matrix(c, f64, M, N, transposed)), report_of(r), 4),
-           "complex");
+        expect_ok(gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
+                               matrix(b, f64, K, N, !transposed), 0, NULL,
+                               output_of(matrix(c, f64, M, N, transposed)), report_of(r), 4),
+                  "complex");
         shelf_add(r->results, "complex", c, sizeof c);
     }
 }
@@ -287,10 +287,12 @@ static void convolutions(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f32, w, COUNT(w));
     memset(y, 0xa5, sizeof y);
     if (r->watch & PLAN) {
-        ok(conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL), "conv");
+        expect_ok(conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL),
+                  "conv");
         limber_free(text);
     }
-    ok(limber_conv2d(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, y, f32, report_of(r)), "conv");
+    expect_ok(limber_conv2d(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, y, f32, report_of(r)),
+              "conv");
     shelf_add(r->results, "conv", y, sizeof y);
 }
 
@@ -307,11 +309,11 @@ static void one_shapes(struct run *r)
     fill(&rng, DATA_unit, f64, a, COUNT(a));
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int at = 0; at < 8; at++) {
-        ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
-                             matrix(NULL, f64, K, N, at & 2),
-                             output_of(matrix(NULL, f64, N, N, at & 4)), LIMBER_ACCUMULATE_NONE,
-                             &f),
-           "bind_shape");
+        expect_ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
+                                    matrix(NULL, f64, K, N, at & 2),
+                                    output_of(matrix(NULL, f64, N, N, at & 4)),
+                                    LIMBER_ACCUMULATE_NONE, &f),
+                  "bind_shape");
         memset(c, 0xa5, sizeof c);
         f(a, b, c);
         shelf_add(r->results, "bind_shape", c, sizeof c);
@@ -389,7 +391,7 @@ static int count_file(const char *path, const struct stat *st, int flag, struct 
     return 0;
 }
 
-/* One run of all work; false: the backend does not run here. */
+/* Runs all work once; false: the backend does not run here. */
 static bool run(const char *backend, void (*work)(struct run *), int watch, const char *cache,
                 const char *dumps, struct shelf *results)
 {
@@ -415,11 +417,11 @@ static bool run(const char *backend, void (*work)(struct run *), int watch, cons
     return true;
 }
 
-/* What an entry says of its kernel; its length, sum and seal follow, then its code. */
+/* Size of an entry's facts about its kernel; length, checksum and seal follow, then the code. */
 enum { KNOWN = 16 + sizeof(struct facts), HEAD = KNOWN + 8 + 8 + 16 };
 
-/* An entry's code.  Of plans that come to the same code the first has it, and the others have the
- * key under which it is found: who looks on may meet them in another order. */
+/* An entry's code.  If plans have equal code, the first one stores it and the others store its key;
+ * an observer may change which one is first. */
 static struct bytes code_of(const struct shelf *s, const struct bytes *entry)
 {
     struct bytes code = { entry->name, entry->data + HEAD, entry->size - HEAD };
@@ -429,14 +431,16 @@ static struct bytes code_of(const struct shelf *s, const struct bytes *entry)
     if (code.size == KEY_BYTES) {
         limber_key_hex((const unsigned char *)code.data, KEY_BYTES, name);
         strcat(name, ".kernel");
-        entry = shelf_find(s, name + 2); /* the folder is called by the first two digits */
+        /* entries are in folders named by their first two digits */
+        entry = shelf_find(s, name + 2);
         assert_non_null(entry);
         code = (struct bytes){ entry->name, entry->data + HEAD, entry->size - HEAD };
     }
     return code;
 }
 
-/* Every entry of `plain` is in `seen`; others are kernels that count, for statistics. */
+/* Checks that every entry of `plain` is in `seen`; `seen` may also have kernels that count, for
+ * statistics. */
 static void same_entries(const struct shelf *plain, const struct shelf *seen, int watch,
                          const char *backend)
 {
@@ -478,7 +482,7 @@ static void same_results(const struct shelf *plain, const struct shelf *seen, in
 
 static void compare(const char *backend, void (*work)(struct run *))
 {
-    static const int watches[] = { DUMP, 0 /* with what the dump left */,
+    static const int watches[] = { DUMP, 0 /* DUMP, then again with the dump's files present */,
                                    LOG | REPORT | PLAN | LOOK | CHECK | STATISTICS };
     struct shelf plain = { 0 }, entries;
     char *cache = scratch(), *seen_cache = scratch(), *dumps = scratch();
@@ -517,27 +521,27 @@ static void compare(const char *backend, void (*work)(struct run *))
     discard(dumps);
 }
 
-static void nothing_changes_in_the_interpreter(void **state)
+static void observers_change_nothing_in_the_interpreter(void **state)
 {
     (void)state;
     compare("interp", do_interp);
 }
 
-static void nothing_changes_in_compiled_kernels(void **state)
+static void observers_change_nothing_in_compiled_kernels(void **state)
 {
     (void)state;
     need_compiler();
     compare("llvm", do_llvm);
 }
 
-static void nothing_changes_in_cuda_kernels(void **state)
+static void observers_change_nothing_in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
     compare("cuda", do_cuda);
 }
 
-/* What only reads kernels can be dumped no further, and is no reason to refuse a call. */
+/* A backend without a compiler cannot dump more, and does not refuse the call. */
 static void a_dump_does_not_ask_for_a_compiler(void **state)
 {
     struct shelf first = { 0 }, second = { 0 };
@@ -558,9 +562,9 @@ static void a_dump_does_not_ask_for_a_compiler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_changes_in_the_interpreter),
-        cmocka_unit_test(nothing_changes_in_compiled_kernels),
-        cmocka_unit_test(nothing_changes_in_cuda_kernels),
+        cmocka_unit_test(observers_change_nothing_in_the_interpreter),
+        cmocka_unit_test(observers_change_nothing_in_compiled_kernels),
+        cmocka_unit_test(observers_change_nothing_in_cuda_kernels),
         cmocka_unit_test(a_dump_does_not_ask_for_a_compiler),
     };
 

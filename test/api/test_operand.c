@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prepared operands: limber_gemm's bits in every case, limbs made once, bounds kept, changes
- * noticed. */
+ * Prepared operands give limber_gemm's bits in every case; limbs are made once, memory bounds are
+ * kept, and changes of elements are noticed. */
 #include "contexts.h"
 #include "engine_support.h"
 
@@ -15,7 +15,8 @@
 
 #include <cmocka.h>
 
-static limber_context *interp, *fast, *tight;   /* tight: products go in parts */
+/* tight: little workspace, so that products are computed in parts */
+static limber_context *interp, *fast, *tight;
 
 static int make_contexts(void **state)
 {
@@ -131,12 +132,12 @@ static const struct trial trials[] = {
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
-/* Of one product; data is filled for as many elements as the strides reach. */
+/* Operands of one product; each buffer covers all strides. */
 struct operands {
     int64_t m, n, k;
     limber_matrix a, b;
     char *c0;
-    bool columns; /* C by columns */
+    bool columns; /* column-major C */
     char alpha[16], beta[16];
     bool scalars;
 };
@@ -149,7 +150,7 @@ static void *filled(struct rng *r, enum data data, limber_format f, int64_t coun
     return p;
 }
 
-/* rows x cols, by rows or by columns, with a gap after each. */
+/* A matrix, row-major or column-major, with a gap after each line. */
 static limber_matrix matrix(struct rng *r, const struct trial *t, int64_t rows, int64_t cols,
                             bool by_rows)
 {
@@ -160,8 +161,8 @@ static limber_matrix matrix(struct rng *r, const struct trial *t, int64_t rows, 
                             by_rows ? ld : 1, by_rows ? 1 : ld };
 }
 
-static struct operands make(struct rng *r, const struct trial *t, int64_t m, int64_t n, int64_t k,
-                            int layout)
+static struct operands make_operands(struct rng *r, const struct trial *t, int64_t m, int64_t n,
+                                     int64_t k, int layout)
 {
     limber_format f = named(t->out), s = t->out[0] == 'i' ? named("i64") : f;
     struct operands o = { m,
@@ -181,7 +182,7 @@ static struct operands make(struct rng *r, const struct trial *t, int64_t m, int
     return o;
 }
 
-static void clear(struct operands *o)
+static void free_operands(struct operands *o)
 {
     free(writable(o->a.data));
     free(writable(o->b.data));
@@ -232,7 +233,7 @@ static char *result(const struct trial *t, const struct operands *o)
     return malloc((size_t)(o->m * o->n) * named(t->out).size + 1);
 }
 
-/* The same bits, and of the same plan. */
+/* Checks that the prepared product has the same bits and plan. */
 static void compare(limber_context *ctx, const struct trial *t, const struct operands *o,
                     limber_prepared *a, limber_prepared *b)
 {
@@ -255,11 +256,11 @@ static void compare(limber_context *ctx, const struct trial *t, const struct ope
 
 /* ---- the same bits --------------------------------------------------------------------------- */
 
-/* One A for products with B of several widths, and the other way round. */
+/* A prepared A with several widths of B, and a prepared B with several heights of A. */
 static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t, int64_t m,
                       int64_t n, int64_t k, int layout)
 {
-    struct operands o = make(r, t, m, n, k, layout);
+    struct operands o = make_operands(r, t, m, n, k, layout);
     limber_prepared *a = prepare(ctx, o.a, m, k, 1, 0), *b = prepare(ctx, o.b, k, n, 0, 0);
 
     compare(ctx, t, &o, a, NULL);
@@ -271,12 +272,12 @@ static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t,
     o.m = m / 2 + 1;
     compare(ctx, t, &o, NULL, b);
     o.m = m;
-    o.columns = !o.columns; /* another way of storing, and beta or none */
+    o.columns = !o.columns; /* other layouts, with and without beta */
     o.scalars = !o.scalars;
     compare(ctx, t, &o, a, b);
     limber_prepared_free(a);
     limber_prepared_free(b);
-    clear(&o);
+    free_operands(&o);
 }
 
 static void test_every_scheme(void **state)
@@ -298,7 +299,7 @@ static void test_interp(void **state)
         all_sides(interp, &r, &trials[i], 9, 7, 12, 5 * i % 16);
 }
 
-/* Parts of rows and of columns begin inside the limbs that are kept. */
+/* Parts of C begin inside the kept limbs. */
 static void test_small_workspace(void **state)
 {
     static const int some[] = { 0, 4, 7, 10, 14, 16 };
@@ -307,7 +308,7 @@ static void test_small_workspace(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const struct trial *t = &trials[some[i]];
-        struct operands o = make(&r, t, 530, 610, 150, (int)i);
+        struct operands o = make_operands(&r, t, 530, 610, 150, (int)i);
         limber_prepared *a = prepare(tight, o.a, 530, 150, 1, 64 << 20);
         limber_prepared *b = prepare(tight, o.b, 150, 610, 0, 64 << 20);
 
@@ -316,11 +317,11 @@ static void test_small_workspace(void **state)
         compare(tight, t, &o, a, b);
         limber_prepared_free(a);
         limber_prepared_free(b);
-        clear(&o);
+        free_operands(&o);
     }
 }
 
-/* So long that k is cut and C holds the sum so far. */
+/* k is so long that it is split, and C holds partial sums. */
 static void test_cut_k(void **state)
 {
     static const struct {
@@ -337,7 +338,7 @@ static void test_cut_k(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i += SANITIZED ? 2 : 1) {
         const struct trial *t = &trials[cut[i].trial];
-        struct operands o = make(&r, t, cut[i].m, cut[i].n, cut[i].k, 1);
+        struct operands o = make_operands(&r, t, cut[i].m, cut[i].n, cut[i].k, 1);
         limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0),
                         *b = prepare(fast, o.b, o.k, o.n, 0, 0);
 
@@ -346,11 +347,11 @@ static void test_cut_k(void **state)
         compare(fast, t, &o, a, b);
         limber_prepared_free(a);
         limber_prepared_free(b);
-        clear(&o);
+        free_operands(&o);
     }
 }
 
-/* A row that spreads over many binades: masks serve the parts. */
+/* One row spans many binades, so the product is partitioned; masks serve the parts. */
 static void test_mixed(void **state)
 {
     static const struct trial t = { "f64",
@@ -359,7 +360,7 @@ static void test_mixed(void **state)
                                       .promise = LIMBER_CONTRACT_CORRECT },
                                     DATA_bytes };
     struct rng r = { 15 };
-    struct operands o = make(&r, &t, 448, 384, 512, 1);
+    struct operands o = make_operands(&r, &t, 448, 384, 512, 1);
     limber_prepared *a, *b;
     limber_report report = LIMBER_REPORT_INIT;
     char *c = result(&t, &o);
@@ -374,14 +375,14 @@ static void test_mixed(void **state)
     limber_prepared_free(a);
     limber_prepared_free(b);
     free(c);
-    clear(&o);
+    free_operands(&o);
 }
 
-/* Limbs of fewer lines, as of the rows that are left of a call, are other limbs. */
+/* Limbs for fewer lines, such as the last rows of a call, are separate limbs. */
 static void test_sizes_of_limbs(void **state)
 {
     struct rng r = { 17 };
-    struct operands o = make(&r, &trials[0], 40, 40, 40, 0);
+    struct operands o = make_operands(&r, &trials[0], 40, 40, 40, 0);
     limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0);
     const struct facts facts = { .scheme = "none" };
     struct kept *few, *all, *again;
@@ -403,7 +404,7 @@ static void test_sizes_of_limbs(void **state)
     if (all)
         keep->free(keep->self, all);
     limber_prepared_free(a);
-    clear(&o);
+    free_operands(&o);
 }
 
 static void test_empty(void **state)
@@ -414,26 +415,27 @@ static void test_empty(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int layout = 0; layout < 16; layout += 8) {
-            struct operands o = make(&r, &trials[4], sizes[i][0], sizes[i][1], sizes[i][2], layout);
+            struct operands o =
+                make_operands(&r, &trials[4], sizes[i][0], sizes[i][1], sizes[i][2], layout);
             limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0);
             limber_prepared *b = prepare(fast, o.b, o.k, o.n, 0, 0);
 
             compare(fast, &trials[4], &o, a, b);
             limber_prepared_free(a);
             limber_prepared_free(b);
-            clear(&o);
+            free_operands(&o);
         }
-    for (int left = 0; left < 2; left++) { /* without an address */
+    for (int left = 0; left < 2; left++) { /* empty operands without an address */
         const limber_matrix none = { NULL, LIMBER_F32, 0, 1 };
 
         limber_prepared_free(prepare(fast, none, left ? 0 : 3, left ? 3 : 0, left, 0));
     }
 }
 
-/* ---- limbs that are kept --------------------------------------------------------------------- */
+/* ---- kept limbs ------------------------------------------------------------------------------ */
 
-/* Other numbers of the same class take the place of A's; answers what there was. */
-static void *exchange(struct rng *r, const struct operands *o)
+/* Replaces A's elements by others of the same class and returns the old ones. */
+static void *replace_elements(struct rng *r, const struct operands *o)
 {
     size_t bytes = (size_t)(o->m * o->a.row_stride) * o->a.format.size;
     void *old = malloc(bytes);
@@ -446,20 +448,21 @@ static void *exchange(struct rng *r, const struct operands *o)
 static bool keeps_limbs(void)
 {
     struct rng r = { 1 };
-    struct operands o = make(&r, &trials[0], 4, 4, 4, 1);
+    struct operands o = make_operands(&r, &trials[0], 4, 4, 4, 1);
     char c[128];
     limber_report report = LIMBER_REPORT_INIT;
 
     run(fast, &trials[0], &o, NULL, NULL, c, &report);
-    clear(&o);
+    free_operands(&o);
     return strcmp(report.backend, "llvm") == 0;
 }
 
-/* Of each trial in turn: whether the result after A has changed is still that of what A was. */
+/* For each trial, determines whether a result after A has changed is still that of the old A, so
+ * that limbs were kept. */
 static void find_kept(size_t bound, const int *trial, int count, bool *kept)
 {
     struct rng r = { 17 };
-    struct operands o = make(&r, &trials[trial[0]], 100, 90, 80, 1);
+    struct operands o = make_operands(&r, &trials[trial[0]], 100, 90, 80, 1);
     size_t bytes = (size_t)(o.m * o.n) * 8;
     limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, bound);
     char *before[4], *after = malloc(bytes), *now = malloc(bytes);
@@ -468,7 +471,7 @@ static void find_kept(size_t bound, const int *trial, int count, bool *kept)
         before[i] = malloc(bytes);
         run(fast, &trials[trial[i]], &o, a, NULL, before[i], NULL);
     }
-    free(exchange(&r, &o));
+    free(replace_elements(&r, &o));
     for (int i = count - 1; i >= 0; i--) {
         run(fast, &trials[trial[i]], &o, a, NULL, after, NULL);
         run(fast, &trials[trial[i]], &o, NULL, NULL, now, NULL);
@@ -480,10 +483,10 @@ static void find_kept(size_t bound, const int *trial, int count, bool *kept)
     free(after);
     free(now);
     limber_prepared_free(a);
-    clear(&o);
+    free_operands(&o);
 }
 
-static void test_kept(void **state)
+static void test_prepared_limbs_are_kept(void **state)
 {
     static const int one[] = { 0 }, two[] = { 0, 4 };
     bool kept[2];
@@ -498,10 +501,10 @@ static void test_kept(void **state)
     assert_true(kept[0] && kept[1]);
     find_kept(1, two, 2, kept); /* nothing fits */
     assert_false(kept[0] || kept[1]);
-    find_kept(80 << 10, one, 1, kept); /* 100 x 80 doubles, and panels' ends */
+    find_kept(80 << 10, one, 1, kept); /* 100 x 80 doubles, and padding of panels */
     assert_true(kept[0]);
-    /* residues make native's limbs leave: of one byte, of which a matrix unit makes 128 of 80, of
-     * fewer words, or of words that hold bytes */
+    /* residues evict native's limbs: residues of one byte, of which a matrix unit makes 128 for 80
+     * elements, or fewer words, or words that hold bytes */
     bound = fast->machine.target.group == 2                                 ? 200 << 10 :
             fast->machine.target.group == 4 && !fast->machine.target.matrix ? 150 << 10 :
                                                                               300 << 10;
@@ -518,7 +521,7 @@ struct racer {
     bool ok;
 };
 
-static void *race(void *arg)
+static void *multiply_concurrently(void *arg)
 {
     struct racer *x = arg;
 
@@ -527,14 +530,14 @@ static void *race(void *arg)
     return NULL;
 }
 
-/* Threads meet at an operand that nobody has multiplied with, with room for one kernel and for none
- * beside it. */
+/* Threads use a prepared operand for the first time simultaneously, with memory for the limbs of
+ * one kernel, and of none. */
 static void test_threads(void **state)
 {
     enum { THREADS = 4, TIMES = 6 };
     static const int of_thread[THREADS] = { 0, 0, 4, 4 };
     struct rng r = { 18 };
-    struct operands o = make(&r, &trials[0], 200, 190, 180, 0);
+    struct operands o = make_operands(&r, &trials[0], 200, 190, 180, 0);
     size_t bytes = (size_t)(o.m * o.n) * 8;
     char *want[THREADS];
 
@@ -554,7 +557,7 @@ static void test_threads(void **state)
         pthread_barrier_init(&start, NULL, THREADS);
         for (int i = 0; i < THREADS; i++) {
             x[i] = (struct racer){ &trials[of_thread[i]], &o, a, b, &start, malloc(bytes), false };
-            assert_int_equal(pthread_create(&thread[i], NULL, race, &x[i]), 0);
+            assert_int_equal(pthread_create(&thread[i], NULL, multiply_concurrently, &x[i]), 0);
         }
         for (int i = 0; i < THREADS; i++) {
             pthread_join(thread[i], NULL);
@@ -568,17 +571,17 @@ static void test_threads(void **state)
     }
     for (int i = 0; i < THREADS; i++)
         free(want[i]);
-    clear(&o);
+    free_operands(&o);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static void notices(limber_context *ctx, int trial, int layout)
+static void expect_changes_noticed(limber_context *ctx, int trial, int layout)
 {
     const limber_prepare_config config = { .size = sizeof(limber_prepare_config), .changes = 1 };
     const struct trial *t = &trials[trial];
     struct rng r = { 19 + (uint64_t)layout };
-    struct operands o = make(&r, t, 37, 29, 300, layout);
+    struct operands o = make_operands(&r, t, 37, 29, 300, layout);
     char *c = result(t, &o), *want = result(t, &o);
     limber_prepared *a, *b;
 
@@ -611,32 +614,32 @@ static void notices(limber_context *ctx, int trial, int layout)
     limber_prepared_free(b);
     free(c);
     free(want);
-    clear(&o);
+    free_operands(&o);
 }
 
-static void test_changes(void **state)
+static void test_changed_operands_are_noticed(void **state)
 {
     (void)state;
-    notices(fast, 0, 0);
-    notices(fast, 4, 3);
-    notices(fast, 14, 9);
-    notices(interp, 16, 6);
+    expect_changes_noticed(fast, 0, 0);
+    expect_changes_noticed(fast, 4, 3);
+    expect_changes_noticed(fast, 14, 9);
+    expect_changes_noticed(interp, 16, 6);
 }
 
-/* What lies between the lines is not the operand's. */
-static void test_gaps(void **state)
+/* Memory between the lines does not belong to the operand. */
+static void test_gaps_may_change(void **state)
 {
     struct rng r = { 23 };
-    struct operands o = make(&r, &trials[0], 8, 8, 8, 1);
+    struct operands o = make_operands(&r, &trials[0], 8, 8, 8, 1);
     limber_prepared *a = prepare(fast, o.a, 8, 8, 1, 0);
 
     (void)state;
-    ((double *)o.a.data)[8] += 1; /* behind the first row */
+    ((double *)o.a.data)[8] += 1; /* after the first row */
     assert_int_equal(limber_prepared_check(a), LIMBER_STATUS_OK);
     ((double *)o.a.data)[7] += 1;
     assert_int_equal(limber_prepared_check(a), LIMBER_STATUS_BAD_ARGUMENT);
     limber_prepared_free(a);
-    clear(&o);
+    free_operands(&o);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -652,7 +655,7 @@ static void refused(limber_context *ctx, const struct operands *o, limber_prepar
 static void test_arguments(void **state)
 {
     struct rng r = { 24 };
-    struct operands o = make(&r, &trials[0], 8, 6, 7, 1), other;
+    struct operands o = make_operands(&r, &trials[0], 8, 6, 7, 1), other;
     limber_prepared *a = prepare(fast, o.a, 8, 7, 1, 0), *b = prepare(fast, o.b, 7, 6, 0, 0), *x;
     limber_matrix none = o.a;
 
@@ -685,24 +688,18 @@ static void test_arguments(void **state)
     limber_prepared_free(NULL);
     limber_prepared_free(a);
     limber_prepared_free(b);
-    clear(&o);
+    free_operands(&o);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_scheme),
-        cmocka_unit_test(test_interp),
-        cmocka_unit_test(test_small_workspace),
-        cmocka_unit_test(test_cut_k),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_sizes_of_limbs),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_gaps),
-        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_every_scheme),    cmocka_unit_test(test_interp),
+        cmocka_unit_test(test_small_workspace), cmocka_unit_test(test_cut_k),
+        cmocka_unit_test(test_mixed),           cmocka_unit_test(test_sizes_of_limbs),
+        cmocka_unit_test(test_empty),           cmocka_unit_test(test_prepared_limbs_are_kept),
+        cmocka_unit_test(test_threads),         cmocka_unit_test(test_changed_operands_are_noticed),
+        cmocka_unit_test(test_gaps_may_change), cmocka_unit_test(test_arguments),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

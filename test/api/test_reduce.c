@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber_reduce: exact sums against MPFR, carried ones against loops that are written out here, the
- * same bits for all threads and shapes, and what it refuses. */
+ * Tests limber_reduce: exact sums against MPFR, other carries against loops written here,
+ * independence of threads and shapes, and refusals. */
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -16,7 +16,7 @@
 
 enum { CONTEXTS = 4, WIDE = 4400, MOST = 1 << 17 };
 
-static limber_context *context[CONTEXTS]; /* the first is none */
+static limber_context *context[CONTEXTS]; /* the first is NULL */
 static unsigned char *src, *dst, *want;
 
 static int set_up(void **state)
@@ -37,7 +37,7 @@ static int set_up(void **state)
     return !src || !dst || !want;
 }
 
-static int drop(void **state)
+static int tear_down(void **state)
 {
     (void)state;
     for (int i = 1; i < CONTEXTS; i++)
@@ -53,7 +53,7 @@ static size_t results(const limber_reduce_call *r)
     return r->outer * r->inner * (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? r->count : 1);
 }
 
-/* The same lines as arrays that do not lie together: backwards, with gaps. */
+/* Describes the same lines as separate arrays, in reverse order and with gaps. */
 static void set_apart(limber_reduce_call *r, const void **arrays, unsigned char *room)
 {
     size_t bytes = r->inner * r->from.size;
@@ -68,7 +68,7 @@ static void set_apart(limber_reduce_call *r, const void **arrays, unsigned char 
 
 static void compare_in(limber_reduce_call r);
 
-/* Every context stores what `want` has. */
+/* Every context must store `want`. */
 static void compare(limber_reduce_call r)
 {
     r.src = src;
@@ -127,7 +127,7 @@ static void shape(struct rng *r, limber_reduce_call *call)
 
 static mpfr_t sum, x;
 
-/* The value in MPFR's x as a double that is rounded to odd, and from there in the format. */
+/* Converts MPFR's x to a double by round-to-odd, and then to the format. */
 static void store(limber_format f, limber_rounding mode, void *to)
 {
     double d = mpfr_get_d(x, MPFR_RNDZ);
@@ -153,7 +153,8 @@ static void test_exact(void **state)
         shape(&r, &call);
         call.reduction = trial % 2 ? LIMBER_REDUCTION_MEAN : LIMBER_REDUCTION_SUM;
         call.rounding = (limber_rounding)rng_below(&r, LIMBER_ROUND_ODD + 1);
-        if (limber_format_equal(call.to, LIMBER_F64)) /* rounded to odd is not enough for it */
+        /* round-to-odd in binary64 does not suffice for it */
+        if (limber_format_equal(call.to, LIMBER_F64))
             call.rounding = LIMBER_ROUND_ODD;
         for (size_t o = 0; o < call.outer; o++)
             for (size_t j = 0; j < call.inner; j++) {
@@ -169,7 +170,7 @@ static void test_exact(void **state)
     }
 }
 
-/* Terms that cancel across the whole range, and many of them. */
+/* Many terms that cancel across the whole range. */
 static void test_cancelling(void **state)
 {
     static const double terms[] = {
@@ -261,8 +262,8 @@ static void test_carried(void **state)
     }
 }
 
-/* Once a sum in FP16 has 2^12 times what is added, nothing is added any more. */
-static void test_swallowed(void **state)
+/* In FP16 a sum of 2^12 times the addend no longer changes. */
+static void test_absorbed_terms_are_counted(void **state)
 {
     limber_reduce_call call = LIMBER_REDUCE_INIT;
     uint64_t swallowed;
@@ -287,9 +288,9 @@ static void test_swallowed(void **state)
     assert_true(s == 5000 && swallowed == 0);
 }
 
-/* ---- the others ------------------------------------------------------------------------------ */
+/* ---- other reductions ------------------------------------------------------------------------ */
 
-/* What a carry adds to the error: u of each operation, s of a sum of n terms. */
+/* Error of a carry: u for each operation, s for a sum of n terms. */
 struct rounding {
     double u, s, q; /* q: the smallest positive number */
 };
@@ -309,7 +310,7 @@ static struct rounding rounding_of(const limber_reduce_call *r)
     return c;
 }
 
-/* The value of a result and the bound on its error: docs/operators.md, "How far off reductions
+/* Exact value of a result and its error bound, as in docs/operators.md, "How far off reductions
  * are". */
 struct expected {
     double y, bound;
@@ -320,8 +321,9 @@ static double number(const limber_reduce_call *r, const void *array, size_t i)
     return limber_format_value(r->from, (const char *)array + i * r->from.size);
 }
 
-/* Scale and shift of y = x. */
-static void behind(const limber_reduce_call *r, size_t i, double u, mpfr_t x, struct expected *e)
+/* Applies scale and shift to y. */
+static void scale_and_shift(const limber_reduce_call *r, size_t i, double u, mpfr_t x,
+                            struct expected *e)
 {
     if (r->scale) {
         mpfr_mul_d(x, x, number(r, r->scale, i), MPFR_RNDN);
@@ -334,13 +336,13 @@ static void behind(const limber_reduce_call *r, size_t i, double u, mpfr_t x, st
     e->y = mpfr_get_d(x, MPFR_RNDN);
 }
 
-/* By MPFR from the operands as they are. */
+/* Computes the result by its definition in MPFR. */
 static void by_definition(const limber_reduce_call *r, size_t o, size_t j, struct expected *e)
 {
     const struct rounding c = rounding_of(r);
     const bool soft = r->reduction == LIMBER_REDUCTION_SOFTMAX;
     double n = (double)r->count, absolute = 0, delta, root, relative;
-    mpfr_t most, part, sum, x; /* shorter than those of exact sums */
+    mpfr_t most, part, sum, x; /* fewer bits than exact sums need */
 
     mpfr_inits2(200, most, part, sum, x, (mpfr_ptr)NULL);
     mpfr_set_inf(most, -1);
@@ -391,12 +393,13 @@ static void by_definition(const limber_reduce_call *r, size_t o, size_t j, struc
         e[i].y = fabs(mpfr_get_d(x, MPFR_RNDN));
         e[i].bound = soft ? e[i].y * (c.u * (below + log(n) + 4) + c.s) + 2 * c.q :
                             e[i].y * relative + delta / root + 2 * c.q;
-        behind(r, i, c.u, x, &e[i]);
+        scale_and_shift(r, i, c.u, x, &e[i]);
     }
     mpfr_clears(most, part, sum, x, (mpfr_ptr)NULL);
 }
 
-/* The bounds are of first order: what they leave out is their square.  y is a double itself. */
+/* Whether an error is within the bound.  Bounds are of first order: they omit their square, and y
+ * itself is rounded to double. */
 static bool is_within(const struct expected *e, const struct rounding *c, double got)
 {
     return fabs(got - e->y) <= e->bound * (1 + 4 * c->s + 40 * c->u) + 0x1p-53 * fabs(e->y);
@@ -482,7 +485,7 @@ static void test_most(void **state)
     }
 }
 
-/* What neumaier's sum saves: ones beside a large number. */
+/* Compensated summation keeps ones beside a large number. */
 static void test_compensated(void **state)
 {
     limber_reduce_call call = LIMBER_REDUCE_INIT;
@@ -563,7 +566,7 @@ static void test_refused(void **state)
     refuses(&r, "reduce: arrays[2] and dst overlap");
 }
 
-/* add_n into one of its arrays. */
+/* add_n with one of its arrays as the result. */
 static void test_in_place(void **state)
 {
     float x[40], y[40], sum_of[40];
@@ -582,8 +585,8 @@ static void test_in_place(void **state)
     assert_memory_equal(x, sum_of, sizeof x);
 }
 
-/* Lines of infinities and of NaN with either sign and any payload, whose results are NaN by
- * operations that differ between code for one element and code for many: the bytes are the same. */
+/* Results that are NaN have the same bytes on every path, whatever sign and payload the operands'
+ * NaN have. */
 static void test_one_nan(void **state)
 {
     static const uint32_t codes[] = { 0xff800000, 0x7f800000, 0xffc00001, 0x7fa00000, 0x3f800000 };
@@ -623,13 +626,18 @@ static void test_one_nan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_cancelling),  cmocka_unit_test(test_carried),
-        cmocka_unit_test(test_swallowed),   cmocka_unit_test(test_most),
-        cmocka_unit_test(test_compensated), cmocka_unit_test(test_others),
-        cmocka_unit_test(test_in_place),    cmocka_unit_test(test_one_nan),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_cancelling),
+        cmocka_unit_test(test_carried),
+        cmocka_unit_test(test_absorbed_terms_are_counted),
+        cmocka_unit_test(test_most),
+        cmocka_unit_test(test_compensated),
+        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_one_nan),
     };
 
     mpfr_inits2(WIDE, sum, x, (mpfr_ptr)NULL);
-    return cmocka_run_group_tests(tests, set_up, drop);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

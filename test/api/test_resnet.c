@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How many kernels a network needs: convolutions that differ in what no kernel reads share code.
- * Kernels are compiled for a machine that a text describes, counted, and not run. */
+ * How many kernels a network needs: convolutions that differ only in facts that kernels do not use
+ * share code.  Kernels are compiled for a machine that a text describes, counted, and not
+ * executed. */
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -120,8 +121,8 @@ static limber_conv shape_of(const struct layer *l, int images)
                           .groups = 1 };
 }
 
-/* Of one class, whatever the size: a kernel may depend on what data is like.  Activations are
- * behind a ReLU, and gradients are small. */
+/* Data of one class each, independent of sizes, because a kernel may depend on the data's class.
+ * Activations are nonnegative after ReLU, and gradients are small. */
 enum role { IMAGE, FILTERS, GRADIENT };
 
 static float number(struct rng *r, enum role role)
@@ -152,7 +153,7 @@ struct work {
     int images;
 };
 
-/* In one direction; its operands and its result. */
+/* Convolves in one direction with suitable operands. */
 static void convolve(limber_context *ctx, const limber_conv *s, const struct work *w,
                      limber_operation direction)
 {
@@ -186,8 +187,8 @@ static void convolve(limber_context *ctx, const limber_conv *s, const struct wor
 
 #define CONTRACT(promised) .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_##promised
 
-/* All layers in so many directions; of a batch each layer once, because memory that is long takes
- * time, and a layer's second time was seen without a batch. */
+/* Runs all layers in these directions.  In a batch each layer runs once, since large tensors take
+ * time; without a batch it runs twice. */
 static void network_on(const struct backend *backend, const struct work *w, int directions,
                        int most)
 {
@@ -257,7 +258,8 @@ static void a_network_needs_few_cubins(void **state)
     few_kernels_on(&limber_backend_cuda);
 }
 
-/* Forward, and both gradients.  On a device one more cubin scans the operands of a format. */
+/* A training step: forward and both gradients.  On a GPU one more cubin per format scans
+ * operands. */
 static void a_step_needs_few_cubins(void **state)
 {
     enum { BATCH = SANITIZED ? 1 : 16, MOST = 12, SCAN = 1 };

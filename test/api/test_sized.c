@@ -31,13 +31,13 @@ static int drop_context(void **state)
     return 0;
 }
 
-/* A structure of today with three fields, as older and newer programs have it. */
+/* A structure with three fields; older and newer programs have fewer or more. */
 struct today {
     size_t size;
     int a, b;
 };
 
-static void fields_are_taken_as_far_as_they_are(void **state)
+static void structures_of_other_sizes_are_read(void **state)
 {
     struct {
         struct today it;
@@ -50,7 +50,8 @@ static void fields_are_taken_as_far_as_they_are(void **state)
     assert_true(limber_sized_in(&to, sizeof to, &newer, sizeof(size_t), "it", &d));
     assert_true(to.size == sizeof to && to.a == 1 && to.b == 2);
     assert_true(limber_sized_in(&to, sizeof to, &older, sizeof(size_t), "it", &d));
-    assert_true(to.size == sizeof to && to.a == 3 && to.b == 0); /* b is none of its fields */
+    /* b is beyond the caller's structure */
+    assert_true(to.size == sizeof to && to.a == 3 && to.b == 0);
     newer.later[1] = 1;
     assert_false(limber_sized_in(&to, sizeof to, &newer, sizeof(size_t), "it", &d));
     assert_non_null(strstr(d.text, "does not know"));
@@ -60,7 +61,7 @@ static void fields_are_taken_as_far_as_they_are(void **state)
     assert_non_null(strstr(d.text, "LIMBER_..._INIT"));
 }
 
-static void fields_are_given_as_far_as_they_are(void **state)
+static void smaller_structures_are_filled_partially(void **state)
 {
     struct today older = { offsetof(struct today, b), 0, 7 }, from = { sizeof from, 5, 6 };
 
@@ -81,7 +82,7 @@ static limber_problem smallest(double *c)
     return p;
 }
 
-/* What does not start from an initialiser is named, and C untouched. */
+/* Structures without an initialiser are refused by name, and C is unchanged. */
 static void sizes_of_zero_are_refused(void **state)
 {
     double c = 7;
@@ -116,7 +117,7 @@ static void sizes_of_zero_are_refused(void **state)
     assert_true(c == 7);
 }
 
-/* The initialiser leaves nothing to set but sizes, and padding where it is wanted. */
+/* After the initialiser, a convolution needs only sizes, and padding if wanted. */
 static void a_convolution_needs_its_sizes(void **state)
 {
     static const float x[4] = { 1, 2, 3, 4 }, w[1] = { 10 };
@@ -133,7 +134,7 @@ static void a_convolution_needs_its_sizes(void **state)
         assert_true(y[i] == 10 * x[i]);
 }
 
-/* What a problem states beside what it computes, and what does not go together. */
+/* Combinations of a problem's parts, and those that are refused. */
 static void combinations(void **state)
 {
     double c = 7;
@@ -185,8 +186,8 @@ static void combinations(void **state)
     limber_prepared_free(prepared);
 }
 
-/* A batch of complex products, by steps and by addresses; the last one does not fit, and all of C
- * is what it was. */
+/* Batches of complex products, by strides and by addresses; the last product overflows, and all of
+ * C is unchanged. */
 static void complex_batches(void **state)
 {
     enum { COUNT_OF = 3 };
@@ -227,7 +228,7 @@ static void complex_batches(void **state)
     }
 }
 
-/* A prepared operand that all products of a batch read. */
+/* A prepared operand that all products of a batch use. */
 static void prepared_batches(void **state)
 {
     enum { N = 33, PRODUCTS = 4 };
@@ -265,8 +266,8 @@ static void prepared_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_are_taken_as_far_as_they_are),
-        cmocka_unit_test(fields_are_given_as_far_as_they_are),
+        cmocka_unit_test(structures_of_other_sizes_are_read),
+        cmocka_unit_test(smaller_structures_are_filled_partially),
         cmocka_unit_test(sizes_of_zero_are_refused),
         cmocka_unit_test(a_convolution_needs_its_sizes),
         cmocka_unit_test(combinations),

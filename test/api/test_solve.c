@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Linear systems whose solution is chosen: MPFR makes the right side, and compares. */
+ * Linear systems with a known solution; MPFR computes the right side and checks the result. */
 #include "compiler.h"
 #include "support.h"
 
@@ -32,7 +32,7 @@ static int set_up(void **state)
     return limber_create(&ctx, &config) == LIMBER_STATUS_OK ? 0 : -1;
 }
 
-static int drop(void **state)
+static int tear_down(void **state)
 {
     (void)state;
     limber_destroy(ctx);
@@ -45,7 +45,7 @@ static void put(limber_format f, char *m, int64_t i, double v)
     limber_convert(m + i * f.size, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
-/* Rotations of a diagonal from 1 to 10^-digits, cut to multiples of 2^-40. */
+/* A matrix with singular values from 1 to 10^-digits, rotated and rounded to multiples of 2^-40. */
 static void generate(struct rng *r, int n, int digits, double *m)
 {
     double v[N];
@@ -75,11 +75,11 @@ static void generate(struct rng *r, int n, int digits, double *m)
         m[i] = ldexp(rint(ldexp(m[i], 52)), -52);
 }
 
-/* b = A truth in binary128, exactly: entries of truth have 20 bits. */
+/* b = A truth in binary128, exactly, since entries of truth have 20 bits. */
 static void make_side(int n, limber_format of, int64_t row, int64_t col)
 {
     mpfr_t sum, absolute;
-    double two[2]; /* a sum has fewer than 106 bits */
+    double two[2]; /* the sum has fewer than 106 bits */
 
     mpfr_inits2(REF_BITS, sum, absolute, (mpfr_ptr)NULL);
     for (int i = 0; i < n; i++)
@@ -95,7 +95,7 @@ static void make_side(int n, limber_format of, int64_t row, int64_t col)
     mpfr_clears(sum, absolute, (mpfr_ptr)NULL);
 }
 
-/* The largest error, in units of 2^-sig of the column's largest element. */
+/* Largest error, in units of 2^-sig of the column's largest element. */
 static double worst(int n, limber_format f, int64_t row, int64_t col)
 {
     double most = 0;
@@ -167,20 +167,21 @@ static void test_accurate(void **state)
         if (limber_solve(ctx, &s, &report))
             fail_msg("trial %d: %s", trial, limber_error_text());
         ulps = worst(n, to, s.x.row_stride, s.x.col_stride);
-        if (ulps > 8) /* binary128: of steps that end at 2^-110 */
+        if (ulps > 8) /* binary128: refinement ends at 2^-110 */
             fail_msg("trial %d: %d x %d, 10^%d, %s: %g ulp, change %g after %d steps", trial, n, n,
                      hard, results[trial / 3 % 4], ulps, report.change, report.steps);
         if (n > 2 &&
             (report.condition < pow(10, hard) / 50 || report.condition > pow(10, hard) * 5000))
             fail_msg("trial %d: condition %g of 10^%d", trial, report.condition, hard);
         assert_int_equal(report.method, LIMBER_SOLVE_FACTORS);
-        if (turned) /* between columns nothing is stored */
+        if (turned) /* nothing is stored between columns */
             assert_int_equal(((unsigned char *)x)[(size_t)n * to.size], 77);
     }
 }
 
-/* Beyond what the factors alone refine: Hilbert's matrix of order 13, scaled to integers. */
-static void test_hard(void **state)
+/* A system too ill-conditioned for refinement by the factors alone: Hilbert's matrix of order 13,
+ * scaled to integers. */
+static void test_ill_conditioned(void **state)
 {
     enum { ORDER = 13 };
     limber_solve_report report = LIMBER_SOLVE_REPORT_INIT;
@@ -211,8 +212,8 @@ static void refuses(const limber_solve_call *s, limber_status status, const char
     assert_memory_equal(x, before, ROOM);
 }
 
-/* Integers, multiplied exactly: a n x rank times rank x n matrix is singular; L U with ones on both
- * diagonals has the determinant 1, whatever its condition. */
+/* Multiplies integer matrices exactly: an n x rank times a rank x n matrix is singular; L U with
+ * unit diagonals has determinant 1, whatever its condition. */
 static void multiply_integers(int n, int rank, const int64_t *left, const int64_t *right)
 {
     for (int i = 0; i < n; i++)
@@ -245,14 +246,14 @@ static void test_singular(void **state)
             for (int i = 0; i < n * COLUMNS; i++)
                 put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
             make_side(n, LIMBER_F64, LEAD, 1); /* a system with many solutions */
-            if (trial % 2) /* and, almost certainly, one with none */
+            if (trial % 2) /* almost certainly without a solution */
                 put(LIMBER_F128, b, 0, 12345);
             refuses(&s, LIMBER_STATUS_NO_SCHEME, "singular");
         }
     assert_true(tried > 80);
 }
 
-/* Matrices whose determinant is 1 are no less regular for a condition of 1e16 and more. */
+/* Matrices with determinant 1 are regular, even if their condition is 1e16 and more. */
 static void test_nearly_singular(void **state)
 {
     static int64_t left[N * N], right[N * N];
@@ -319,10 +320,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accurate), cmocka_unit_test(test_hard),
+        cmocka_unit_test(test_accurate), cmocka_unit_test(test_ill_conditioned),
         cmocka_unit_test(test_singular), cmocka_unit_test(test_nearly_singular),
         cmocka_unit_test(test_refused),
     };
 
-    return cmocka_run_group_tests(tests, set_up, drop);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

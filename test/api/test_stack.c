@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small stacks: every public call, its kernel made, found on disk and in memory, by a thread with a
- * stack of 48 KiB and on a stack of the program's own making.  Both are painted, so that what a
- * call takes is measured. */
+ * Small stacks: every public call, with its kernel compiled, loaded from disk and in memory, runs
+ * in a thread with a stack of 48 KiB and on a stack that the program allocated.  Stacks are painted
+ * to measure their use. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,19 +18,19 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* Under sanitizers frames are larger, and threads begin with more. */
+/* Under sanitizers frames are larger, and threads use more at their start. */
 enum { STACK = SANITIZED ? 176 << 10 : 48 << 10, GUARD = 1 << 16, PAINT = 0xa5 };
 
-static unsigned char *stack;    /* above a page that nobody may touch */
+static unsigned char *stack;    /* above a guard page */
 
 struct errand {
     const struct every_call *call;
     const char *backend, *folder;
-    limber_status status[3];    /* made, on disk, in memory */
+    limber_status status[3];    /* for a kernel that is compiled, on disk, in memory */
     char text[256];
 };
 
-/* Each time a context, the last time two calls of it. */
+/* Creates a context for each status; the last one makes two calls. */
 static void run_errand(struct errand *e)
 {
     limber_context *ctx;
@@ -108,7 +108,7 @@ static void measure(const char *backend, const char *folder, const struct every_
     assert_true(used() < STACK);
 }
 
-static void each(void (*on)(struct errand *e))
+static void for_each_call(void (*on)(struct errand *e))
 {
     unsigned char *memory =
         mmap(NULL, GUARD + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -124,15 +124,15 @@ static void each(void (*on)(struct errand *e))
 static void threads_with_small_stacks(void **state)
 {
     (void)state;
-    each(on_thread);
+    for_each_call(on_thread);
 }
 
 static void stacks_of_the_programs(void **state)
 {
     (void)state;
-    if (SANITIZED)              /* does not know of stacks that change */
+    if (SANITIZED)              /* sanitizers do not support switching stacks */
         skip();
-    each(on_own_stack);
+    for_each_call(on_own_stack);
 }
 
 int main(void)

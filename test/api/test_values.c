@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every argument that is one of few values gets others, and every count gets huge ones: the call
- * answers BAD_ARGUMENT, names the argument, and leaves memory alone. */
+ * Every enumeration argument gets invalid values, and every count gets huge ones: the call returns
+ * BAD_ARGUMENT, names the argument, and does not touch memory. */
 #include "engine_support.h"
 
 #include <limber/ops.h>
@@ -168,7 +168,7 @@ static limber_status accumulate(int v)
                              (limber_accumulate)v, &f);
 }
 
-static int never(void *user, const limber_cache_entry *e)
+static int fail_on_entry(void *user, const limber_cache_entry *e)
 {
     (void)user, (void)e;
     fail_msg("an entry was visited");
@@ -177,7 +177,7 @@ static int never(void *user, const limber_cache_entry *e)
 
 static limber_status cache_depth(int v)
 {
-    return limber_cache_each(ctx, (limber_cache_depth)v, never, NULL);
+    return limber_cache_each(ctx, (limber_cache_depth)v, fail_on_entry, NULL);
 }
 
 static limber_status cache_choice(int v)
@@ -236,9 +236,9 @@ static limber_status chunking(int v)
 
 static const struct {
     limber_status (*call)(int value);
-    const char *name; /* as the message has it; NULL: there is no message */
-    int last; /* value that the argument may have; the first is 0 */
-    bool byte; /* it has eight bits */
+    const char *name; /* name in the message; NULL: no message */
+    int last; /* largest valid value; the smallest is 0 */
+    bool byte; /* the field has eight bits */
 } values[] = {
     { operation, "operation", LIMBER_OPERATION_CONV_BACKWARD_FILTER },
     { domain, "domain", LIMBER_DOMAIN_COMPLEX },
@@ -438,13 +438,13 @@ static void convolutions(void **state)
                 g.stride[0] = g.stride[1] = g.dilate[0] = g.dilate[1] = 1;
                 *field[at] = (int64_t)huge[i];
                 if (field[at] == &g.stride[0] && (int64_t)huge[i] > 0)
-                    continue; /* one pixel of a result is far enough */
+                    continue; /* a result of one pixel may be anywhere */
                 is_refused("conv", limber_run(ctx, &p, NULL), "");
             }
 }
 
-/* The output must not overlap the input, unless elements have one size and one place. */
-static void overlaps(void **state)
+/* The output must not overlap the input, unless both have the same element size and address. */
+static void overlapping_arrays_are_refused(void **state)
 {
     const limber_format formats[] = { LIMBER_F64, LIMBER_F32, LIMBER_BF16, LIMBER_F128 };
     enum { COUNT_OF = 8, MIDDLE = ROOM / 2 * (int)sizeof(double) };
@@ -472,7 +472,7 @@ static void overlaps(void **state)
                 e.from = formats[f], e.to = formats[g];
                 e.src = src, e.dst = dst, e.count = COUNT_OF;
                 if (f == 3 || g == 3)
-                    continue; /* has no functions */
+                    continue; /* the backend has no functions */
                 s = limber_apply(ctx, &e);
                 if (fine) {
                     assert_int_equal(s, LIMBER_STATUS_OK);
@@ -488,7 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_values),      cmocka_unit_test(counts_of_arrays),
         cmocka_unit_test(sizes_of_matrices), cmocka_unit_test(batches),
-        cmocka_unit_test(convolutions),      cmocka_unit_test(overlaps),
+        cmocka_unit_test(convolutions),      cmocka_unit_test(overlapping_arrays_are_refused),
     };
     char *folder;
     limber_report r = LIMBER_REPORT_INIT;
@@ -498,7 +498,7 @@ int main(void)
     folder = scratch();
     ctx = counted_context(
         &(limber_config){ .size = sizeof(limber_config), .threads = 1, .cache_dir = folder });
-    if (small_gemm(ctx, &r)) /* an entry of the cache */
+    if (small_gemm(ctx, &r)) /* creates a cache entry */
         return 1;
     limber_destroy(ctx);
     if (limber_create(&ctx, &(limber_config){

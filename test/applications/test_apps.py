@@ -20,7 +20,7 @@ import apps         # noqa: E402
 
 DATA = os.environ.get("LIMBER_DATA", "")
 CLI = os.environ.get("LIMBER_CLI", "")
-# Counts its runs in the file that it is given, and tells times of them.
+# Counts its runs in the file that it is given, and prints times of them.
 PROGRAM = """
 import json, sys
 with open(sys.argv[1], "a+") as file:
@@ -63,7 +63,7 @@ class Runs(unittest.TestCase):
         return made, shown
 
     def test_package(self):
-        """An installed package, which has its library, is not hidden by the sources'."""
+        """An installed package uses its own library, also where the sources are found."""
         plain = os.environ.get("PYTHONPATH")
         with unittest.mock.patch.object(apps, "about", lambda *_: ""):
             self.assertEqual(apps.environment(None).get("PYTHONPATH"), plain)
@@ -72,7 +72,7 @@ class Runs(unittest.TestCase):
         self.assertTrue(os.path.isfile(os.path.join(folders[-1], "limber", "__init__.py")))
 
     def test_medians(self):
-        """The first run does not count, ways take turns, rows of one way are one."""
+        """The first run does not count, ways are run in turn, and rows of one way are merged."""
         counts = [os.path.join(self.folder, name) for name in ("a", "b")]
         made, shown = self.measure(self.app(PROGRAM, ((counts[0], "--ours"),
                                                       (counts[1], "--plain"))))
@@ -103,7 +103,7 @@ class Runs(unittest.TestCase):
             self.assertIn(words, made["skipped"])
 
     def test_list(self):
-        """Every program is there; rows of pictures and of comparisons are named."""
+        """Every program is listed; rows of pictures and of comparisons are named."""
         for app in apps.APPS:
             self.assertTrue(os.path.isfile(os.path.join(FOLDER, app.program)), app.program)
             if app.picture:

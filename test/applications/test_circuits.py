@@ -16,7 +16,7 @@ PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examp
 sys.path.insert(0, PROGRAMS)
 import qasm     # noqa: E402
 
-# Every gate from others, the last of which are U and CX; equal but for a factor of modulus 1.
+# Each gate composed of others, the last of which are U and CX; equal up to a factor of modulus 1.
 PARTS = """
 gate h_ a { U(pi/2, 0, pi) a; }
 gate t_ a { U(0, 0, pi/4) a; }
@@ -82,7 +82,7 @@ def read(text):
 
 
 def state_of(qubits, gates, start):
-    """Without fusing: each gate's matrix on each amplitude, by indices."""
+    """Simulates without fusing: applies each gate's matrix to each amplitude, by indices."""
     state = start.astype(complex)
     for gate in gates:
         k = len(gate.qubits)
@@ -151,7 +151,8 @@ class Reading(unittest.TestCase):
             self.assertAlmostEqual(gates[0].matrix[1, 1], complex(math.cos(value), math.sin(value)))
 
     def test_definitions_hold_what_was_defined_before(self):
-        """A gate of a built-in gate's name is made of that; gates that double themselves end."""
+        """A definition with the name of a built-in gate uses that gate; definitions that double
+        themselves terminate."""
         text = "OPENQASM 2.0; qreg q[1]; gate x a { x a; x a; } x q[0];"
         self.assertEqual([g.name for g in read(text)[1]], ["x", "x"])
         text = "OPENQASM 2.0; qreg q[1];" + "".join(
@@ -274,7 +275,7 @@ class Program(unittest.TestCase):
             self.assertIn(words, self.run_on(text, *options, ok=False))
 
     def test_bytes(self):
-        """What is no text in UTF-8 is named like other signs."""
+        """Bytes that are not UTF-8 are named like other signs."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "t.qasm")
             with open(path, "wb") as file:

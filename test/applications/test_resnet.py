@@ -18,7 +18,7 @@ import resnet       # noqa: E402
 
 SMALL = ["--size", "64", "--width", "8", "--batch", "2", "--classes", "10", "--runs", "1",
          "--threads", "1"]
-torch.set_num_threads(1)    # more wait for each other where other tests run
+torch.set_num_threads(1)    # more threads would wait for each other beside other tests
 
 
 def small(seed=3):
@@ -39,7 +39,8 @@ class Network(unittest.TestCase):
         self.assertEqual([layer.name for layer in layers if layer.first], ["conv"])
 
     def test_autograd(self):
-        """In FP64 every product is rounded once, and PyTorch's differ by roundings."""
+        """In FP64 every product is rounded once, so PyTorch's gradients differ by roundings
+        only."""
         model, images, labels = small()
         model, images = model.double(), images.double()
         made = resnet.step(model, images, labels)
@@ -51,7 +52,7 @@ class Network(unittest.TestCase):
         self.assertLess(resnet.far(resnet.gradients(model), exact), 1e-12)
 
     def test_layers(self):
-        """What a layer computes alone is what the network computes."""
+        """A layer that is computed alone gives the same as within the network."""
         model, images, labels = small()
         layers = resnet.layers_of(model, images, labels)
         for layer in layers:

@@ -1,5 +1,5 @@
-# Fortran and Python on the library as it was built; test/install.sh does the same with what is
-# installed.
+# Fortran and Python on the library in the build folder; test/api/install.sh tests the installed
+# ones.
 add_executable(bindings_layout ${CMAKE_CURRENT_LIST_DIR}/layout.c)
 target_link_libraries(bindings_layout PRIVATE limber)
 
@@ -20,7 +20,7 @@ add_test(NAME applications COMMAND ${CMAKE_COMMAND} -E env LIMBER_LIBRARY=$<TARG
          ${cli} sh ${PROJECT_SOURCE_DIR}/test/applications/applications.sh)
 set_tests_properties(applications PROPERTIES SKIP_RETURN_CODE 77)
 
-# The wheel, built anew: takes minutes.
+# The wheel is built anew, which takes minutes.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(NOT Python3_EXECUTABLE)
   set(Python3_EXECUTABLE /usr/bin/python3)

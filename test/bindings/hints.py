@@ -63,7 +63,7 @@ def others() -> None:
 
 
 def wrong() -> None:
-    """Each is refused by the checker and at run time."""
+    """Makes calls that the checker and the library must refuse."""
     for call in (
             lambda: limber.matmul([[1.0]], [[1.0]], contrct="exact"),       # type: ignore[call-arg]
             lambda: limber.dot([[1.0]], [[1.0]], contrct="exact"),          # type: ignore[call-arg]

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sizes and offsets of the public structures, a line a structure ("type - 0 size") and a line a
- * field
- * ("type field offset size"), for comparison with what bindings declare. */
+ * Prints sizes and offsets of the public structures for comparison with the bindings: a line for a
+ * structure ("type - 0 size") and for a field ("type field offset size"). */
 #include <limber/limber.h>
 #include <limber/ops.h>
 #include <limber/solve.h>
@@ -320,7 +319,7 @@ int main(int argc, char **argv)
     FIELD(limber_cache_info, bytes);
     FIELD(limber_cache_info, limit);
     FIELD(limber_cache_info, tuned);
-    if (argc > 1) { /* any argument: also what the Fortran module does not have */
+    if (argc > 1) { /* any argument: also structures that the Fortran module lacks */
         TYPE(limber_unit_preset);
         FIELD(limber_unit_preset, name);
         FIELD(limber_unit_preset, words);

@@ -1,5 +1,5 @@
-# layout.f90 from layout.c: the same lines of the Fortran module's types, and that the sizes which
-# they start with are theirs.
+# Makes layout.f90 from layout.c, with the same list of the Fortran module's types; also checks the
+# sizes that these types store first.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/layout.c)
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layout.c lines REGEX "^    (TYPE|FIELD)\\(")
 set(calls "")

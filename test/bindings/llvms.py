@@ -22,7 +22,7 @@ define i32 @answer(i32 %x) {
 
 
 def find():
-    """Ends with 0 where there is a libLLVM that Limber should find."""
+    """Exits with 0 where there is a libLLVM that Limber should find."""
     for name in [os.environ.get("LIMBER_LLVM")] if "LIMBER_LLVM" in os.environ else NAMES:
         try:
             sys.exit(not ctypes.CDLL(name))
@@ -32,7 +32,7 @@ def find():
 
 
 def product():
-    """A kernel that was compiled in this process."""
+    """Multiplies by a kernel that is compiled in this process."""
     a = numpy.zeros((80, 80))
     a[0, :3] = 1e16, 1, -1e16
     c, report = limber.matmul(a, numpy.ones((80, 80)), contract="correct", scheme="ozaki2",
@@ -55,8 +55,8 @@ def answer():
 
 
 def tensors():
-    """PyTorch in the same process, where it is installed: its products and Limber's of its
-    tensors."""
+    """Multiplies PyTorch's tensors by PyTorch and by Limber in one process, where PyTorch is
+    installed."""
     try:
         import torch
     except ImportError:

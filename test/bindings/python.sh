@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests the Python package in a folder, with NumPy where it is found and without it; the library is
-# found as the environment says.
+# Tests the Python package in a folder, with NumPy where it is found and without it; the environment
+# names the library.
 set -eu
 package=$1 layout=$2 cuda=${3:-} nvrtc=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,7 +13,7 @@ export PYTHONPATH="$package" PYTHONDONTWRITEBYTECODE=1 LIMBER_CACHE_DIR="$work/c
 python=$(python_with numpy)
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
-    # The binding's own memory is tested, on which kernels have no influence: none is compiled.
+    # The binding's own memory is tested, which does not depend on kernels, so none is compiled.
     LIMBER_KERNELS=prebuilt $python "$here/test_guarded.py"
     $python "$here/test_reveal.py"
     $python "$here/../../examples/python_quad.py"
@@ -26,7 +26,7 @@ if [ -n "$python" ]; then
     if [ -n "$cuda" ]; then
         LIMBER_CUDA=$cuda LIMBER_NVRTC=$nvrtc $python "$here/test_cuda.py"
     fi
-    # The types of ml_dtypes, by a version that takes every NumPy since 1.21.
+    # The types of ml_dtypes, in a version that works with every NumPy since 1.21.
     if ! $python -c 'import ml_dtypes' 2> /dev/null; then
         if $python -m venv --system-site-packages "$work/venv" > "$work/log" 2>&1 &&
             "$work/venv/bin/pip" install -q --no-deps 'ml_dtypes==0.5.1' > "$work/log" 2>&1; then

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# python -m limber from an installation and from its sources: a program is started only where all
-# that the variables name can be had, and what is wrong is a message.
+# Starts python -m limber from an installation and from its sources: it must run a program only
+# where everything that the variables name is available, and otherwise print a message.
 build=$1 sources=$2 library=$3
 command -v python3 > /dev/null || { echo "no python3: skipped"; exit 77; }
 . "$(dirname "$0")/../support/expect.sh"
@@ -14,7 +14,7 @@ unset LIMBER_LLVM LIMBER_CUDA LIMBER_BACKEND LIMBER_KERNELS LIMBER_LIBRARY
 echo 'print("ran")' > script.py
 expect 0 '^ran$' $run script.py
 
-# The interpreter's options are those of the script, too, however they are written.
+# The interpreter's options also apply to the script, however they are written.
 cat > options.py <<'END'
 import sys
 f = sys.flags
@@ -42,11 +42,11 @@ same '-O -X dev' -c "$(cat options.py)" -m x
 expect 0 '^False True$' python3 -OXdev -mlimber run --contract native -c \
     'import sys; print(__debug__, sys.flags.dev_mode)'
 
-# Every variable of the table that such a program reads.
+# Every variable of the table that such a program reads is tested.
 "$limber" help variables |
     awk '/^[A-Z0-9_]+$/ { name = $1 } /Read by:.*(library|BLAS)/ { print name }' |
     grep '^LIMBER_' > all
-# The test leaves out variables that only GPUs' code reads.
+# Variables that only code for GPUs reads are left out.
 grep -vE '^LIMBER_(CUDA|NVRTC|CUBLAS|CUBINS|KEEP_CUBINS)$' all > names
 expect 0 '^LIMBER_CACHE$' cat names
 expect 0 '^LIMBER_REPORT$' cat names

@@ -21,12 +21,12 @@ new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = py_object, (c_void_p, c_char_p, c_void_p)
 
 
-class Managed(ctypes.Structure):     # DLManagedTensor of dlpack.h
+class Managed(ctypes.Structure):     # layout of DLManagedTensor in dlpack.h
     _fields_ = [("tensor", limber._memory._Tensor), ("context", c_void_p), ("deleter", c_void_p)]
 
 
 class Tensor:
-    """What a library of tensors shows of one on a GPU."""
+    """A tensor in GPU memory with the attributes that tensor libraries show."""
 
     def __init__(self, array, device=0):
         self.dtype, self.shape, self.device = array.dtype, array.shape, device
@@ -73,7 +73,7 @@ class Cuda(unittest.TestCase):
             there = Tensor(a), Tensor(b), Tensor(numpy.zeros((a @ b).shape))
             self.assertIs(self.ctx.matmul(*there[:2], "correct", there[2]), there[2])
             self.assertTrue((there[2].numpy() == self.ctx.matmul(a, b, "correct")).all())
-            for tensor in there:    # whoever writes them is awaited
+            for tensor in there:    # waits for whoever writes the tensor
                 self.assertEqual(set(tensor.streams), {1})
 
     def test_report_and_scalars(self):
@@ -133,7 +133,7 @@ class Wheels(unittest.TestCase):
         return path
 
     def run_python(self, program, **variables):
-        """What a program prints, where the folders are importable."""
+        """Runs a program with the folders importable and returns what it prints."""
         path = os.pathsep.join([self.folder.name, os.environ["PYTHONPATH"]])
         environment = {**os.environ, "SIMT_DRIVER": "99000", "PYTHONPATH": path, **variables}
         if "LIMBER_NVRTC" not in variables:

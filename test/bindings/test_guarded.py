@@ -21,11 +21,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 PAGE, FRONT, BEFORE = mmap.PAGESIZE, 64, b"\xA5"
 _empty = numpy.empty
-_fronts = []        # what lies before the arrays that this call has made
+_fronts = []        # bytes before the arrays that this call has made
 
 
 def guarded(shape, dtype, byte):
-    """An array whose last byte is the last that may be touched."""
+    """Returns an array whose last byte is the last accessible one."""
     dtype = numpy.dtype(dtype)
     size = dtype.itemsize * int(numpy.prod(shape, dtype=int))
     room = -(-(size + FRONT) // PAGE) * PAGE
@@ -41,7 +41,7 @@ def guarded(shape, dtype, byte):
 
 
 def copied(x):
-    """The same in guarded memory."""
+    """Copies an array to guarded memory."""
     if isinstance(x, limber.Quad):
         return limber.Quad.of_words(copied(x.words))
     x = numpy.asarray(x)
@@ -52,7 +52,7 @@ def copied(x):
 
 @contextmanager
 def guards():
-    """The package's new arrays are guarded, and hold NaN where it need not clear them."""
+    """Makes the package allocate guarded arrays, filled with NaN where it need not clear them."""
     def zeros(shape, dtype=float, **options):
         return guarded(shape, dtype, 0)
 
@@ -69,15 +69,15 @@ def guards():
 
 
 def bytes_of(made):
-    """All that a result is."""
-    if isinstance(made, tuple):         # a report is beside it
+    """Returns all bytes of a result."""
+    if isinstance(made, tuple):         # a result with a report
         made = made[0]
     words = made.words if isinstance(made, limber.Quad) else numpy.asarray(made)
     return type(made), words.dtype, words.shape, words.tobytes()
 
 
 def told(call):
-    """What a call gives, or in which words it refuses."""
+    """Returns a call's result, or the text of its refusal."""
     try:
         with guards():
             return bytes_of(call())
@@ -106,7 +106,7 @@ for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))
     CONVOLUTIONS[_axes + "_backward_filter"] = \
         (1, 2, *_size), (1, 3, *_output), {"window": _window}
 OTHERS = {"convert", "quantize", "fixed", "solve", "statistics"}
-# What gives no array that the package makes.
+# Functions that return no array made by the package.
 WITHOUT = {"explore", "plan", "inspect", "prepare", "default_context", "finfo", "formats",
            "schemes", "spacing", "units", "unit", "retention", "unit_retention", "reveal",
            "get_include", "get_cmake_dir"}
@@ -114,7 +114,8 @@ RESULTS = [None] + limber.formats()
 
 
 def of_pair(format, result, cases):
-    """All cases where results are whole, wide or in two parts; one where they are rounded."""
+    """Yields all cases where results are whole, wide or in two parts, and one where they are
+    rounded."""
     return cases if result in (None, format, "dd", "f128") else cases[:1]
 
 
@@ -131,14 +132,14 @@ class Guarded(unittest.TestCase):
         cls.first.close()
 
     def operand(self, format, shape):
-        """Small whole numbers in a format, which all but the narrowest hold."""
+        """Makes small whole numbers in a format; all but the narrowest formats hold them."""
         x = self.random.integers(1, 3, shape).astype("f8")
         if format == "e2m1":
             return copied(self.first.convert(x, format))
         return copied(self.first.convert(x, format, saturate=True))
 
     def calls_agree(self, where, call):
-        """`call` on a context that keeps calls, and on one that has kept none."""
+        """Compares `call` on a context that caches calls with one that has cached none."""
         self.first._repeats.clear()
         want = told(lambda: call(self.first))
         for turn in range(3 if len(want) == 4 else 1):

@@ -39,7 +39,7 @@ random.seed(20)
 
 
 def product(a, b):
-    """Exact, of nested lists."""
+    """Multiplies nested lists exactly."""
     return [[sum(Fraction(x) * Fraction(y) for x, y in zip(row, column)) for column in zip(*b)]
             for row in a]
 
@@ -86,7 +86,7 @@ class Layout(unittest.TestCase):
 
 
 class Hints(unittest.TestCase):
-    """What type checkers see."""
+    """Annotations that type checkers see."""
 
     def test_fields_are_those_of_the_structures(self):
         lib, without = _library, {"size", "part", "part_room", "part_size", "tile", "tile_rows",
@@ -104,7 +104,7 @@ class Hints(unittest.TestCase):
             self.assertEqual(list(kind.__annotations__), list(kind._fields))
 
     def functions(self):
-        """All that is public, with its name."""
+        """Yields all public functions with their names."""
         modules = [limber]
         if numpy:
             from limber import ops
@@ -137,7 +137,7 @@ class Hints(unittest.TestCase):
 
 
 class Interpreter(unittest.TestCase):
-    """Python's lock is free while the library computes."""
+    """The library releases Python's lock while it computes."""
 
     def test_others_run_meanwhile(self):
         steps, over, lib = [0], threading.Event(), _library.lib
@@ -147,7 +147,7 @@ class Interpreter(unittest.TestCase):
         def count():
             while not over.is_set():
                 steps[0] += 1
-                time.sleep(0)       # gives the lock away; nothing else makes a thread do so
+                time.sleep(0)       # releases the lock; nothing else makes a thread do so
 
         before, other = sys.getswitchinterval(), threading.Thread(target=count)
         try:
@@ -166,7 +166,7 @@ class Interpreter(unittest.TestCase):
             other.join()
 
     def test_two_calls_at_once(self):
-        """Each call waits, inside the library, until the other is there."""
+        """Each call waits inside the library until the other one is there."""
         both, wrong = threading.Barrier(2), []
 
         def log(line):
@@ -206,7 +206,7 @@ class Finding(unittest.TestCase):
 
 
 class Buffers(unittest.TestCase):
-    """Without NumPy's help."""
+    """Buffers without NumPy."""
 
     def setUp(self):
         self.ctx = limber.Context(threads=2, contract="correct")
@@ -285,7 +285,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(limber.solve(a, b).tolist(), numpy.linalg.solve(a, b).tolist())
 
     def test_tables_and_what_is_no_array(self):
-        """As pandas', which have a method called mask and show __array__ alone."""
+        """Objects like those of pandas, which have a method called mask and only show __array__."""
         if numpy is None:
             return
 
@@ -467,7 +467,7 @@ class Buffers(unittest.TestCase):
 
     @unittest.skipUnless(numpy, "operands are NumPy's")
     def test_values_of_the_wrong_kind_are_named(self):
-        """Every parameter of every function in turn gets what it cannot take."""
+        """Each parameter of every function in turn gets a value of the wrong kind."""
         a, x, w = numpy.ones((3, 3)), numpy.ones((1, 1, 5, 5), "f"), numpy.ones((1, 1, 3, 3), "f")
         calls = {
             "matmul": (a, a), "dot": (a, a), "tensordot": (a, a), "einsum": ("ij,jk->ik", a, a),
@@ -782,7 +782,7 @@ class Buffers(unittest.TestCase):
 
 class Quads(unittest.TestCase):
     def nearest(self, x):
-        """x rounded to 113 bits, by another way than the package's: Python's own rounding."""
+        """Rounds x to 113 bits by Python's own rounding, independently of the package."""
         x = Fraction(x)
         if x == 0:
             return x
@@ -823,7 +823,7 @@ class Quads(unittest.TestCase):
             self.assertEqual(numpy.power(third, 2).to_fractions(), (third ** 2).to_fractions())
 
     def test_what_lists_its_rows(self):
-        """mpmath's matrices have tolist() and are no arrays."""
+        """Matrices of mpmath have tolist() and are not arrays."""
         class Rows:
             def tolist(self):
                 return [[Fraction(1, 3), 2], [3, 4]]
@@ -838,7 +838,8 @@ class Quads(unittest.TestCase):
         self.assertEqual(limber.Quad(values).to_fractions(), [self.nearest(x) for x in values])
 
     def test_any_kind_of_number_is_taken_exactly(self):
-        """Whatever a number comes as, in every binade and at both ends: its own digits, rounded once."""
+        """A number of any type, in every binade and at both ends, is read exactly and rounded
+        once."""
         class Ratio:                            # as NumPy's long doubles, gmpy2's numbers
             def __init__(self, x):
                 self.x = x
@@ -924,7 +925,7 @@ class Quads(unittest.TestCase):
             self.assertTrue(math.isnan(limber.Quad([mpmath.nan]).item()))
 
     def test_arithmetic_is_rounded_once(self):
-        """Each operation, against fractions, over the whole range and next to halves of units."""
+        """Checks each operation against fractions, over the whole range and near midpoints."""
         tiny, most = Fraction(2) ** -16494, (2 ** 113 - 1) * Fraction(2) ** 16271
         x = [random.choice([-1, 1]) * random.getrandbits(113) * Fraction(2) ** random.randint(-16494, 16271)
              for _ in range(60)]
@@ -945,7 +946,7 @@ class Quads(unittest.TestCase):
                 if q or exact(p, 1) == p:
                     self.assertEqual(value, expect(exact(p, q)), (p, q))
         for p, root in zip(x, abs(a).sqrt().to_fractions()):
-            if p:       # the middles to the neighbours enclose it
+            if p:       # the midpoints to both neighbours enclose it
                 near = [Fraction(r) for r in (limber.Quad(root) * limber.Quad(
                     [1 - Fraction(2) ** -113, 1 + Fraction(2) ** -112])).to_fractions()]
                 self.assertTrue(((near[0] + root) / 2) ** 2 <= abs(p) <= ((near[1] + root) / 2) ** 2)
@@ -1037,7 +1038,7 @@ class Quads(unittest.TestCase):
 
     @unittest.skipUnless(numpy, "NumPy")
     def test_functions_of_numpy_take_quads(self):
-        """As the operators, in both orders, into out; the rest is refused by name."""
+        """Like the operators: in both orders, into out; other functions are refused by name."""
         a = numpy.array([[1.5, -2, 0.25], [3, 0.5, -7]])
         p, q = limber.Quad(a), limber.Quad(a[::-1] + 2.0 ** -40) / 3
         for name, by in (("add", lambda x, y: x + y), ("subtract", lambda x, y: x - y),
@@ -1162,7 +1163,7 @@ class Quads(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Ops(unittest.TestCase):
-    """limber.ops: the arithmetic is tested in C; here what becomes of arrays and options."""
+    """limber.ops: C tests the arithmetic; here arrays and options are tested."""
 
     @classmethod
     def setUpClass(cls):
@@ -1285,7 +1286,7 @@ class Ops(unittest.TestCase):
         self.assertEqual(self.ops.isnan(numpy.array([1, math.nan])).dtype, numpy.int8)
 
     def test_formats_by_name(self):
-        """A dtype is whatever other functions of the package take for one."""
+        """A dtype means the same as in other functions of the package."""
         x = numpy.linspace(0.5, 4, 15).astype("f4").reshape(3, 5)
         names = set(limber.formats()) - {"f128", "dd"} | {"bfloat16", "half", "f8", "(1,5,4)"}
         if ml_dtypes is None:
@@ -1368,7 +1369,7 @@ class Conversions(unittest.TestCase):
                          [1 + 2.0 ** -7, -1 - 2.0 ** -7])
 
     def test_stochastic_rounding(self):
-        """By the rule of docs/simulation.md, 8, with the library's random numbers."""
+        """The rule of docs/simulation.md, 8, with the library's random numbers."""
         random_of = limber._library.lib.limber_unit_random
         random_of.restype, random_of.argtypes = ctypes.c_uint32, [
             ctypes.c_uint64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32]
@@ -1452,8 +1453,8 @@ class Conversions(unittest.TestCase):
                                         seed=0).shape, (0, 3))
 
     def test_ties_of_qpytorch(self):
-        """Its nearest, as its source has it: half a unit is added to the bits of a float, which are
-        cut; numbers below the normal ones are shifted there by an addition."""
+        """QPyTorch's nearest rounding, as its source has it: adds half a unit to the bits of a
+        float and truncates; subnormal numbers are shifted there by an addition."""
         def qpytorch(x, exponent, fraction):
             cut = numpy.uint32(2 ** (23 - fraction) - 1)
             half, least = numpy.uint32(2 ** (22 - fraction)), 2 - 2 ** (exponent - 1)
@@ -1475,7 +1476,7 @@ class Conversions(unittest.TestCase):
             self.assertTrue((limber.quantize(x, name) != want).any(), name)
 
     def test_significands_alone(self):
-        """Without the format's range: a number's leading bits, by exact fractions."""
+        """Without the format's range: rounds to a number's leading bits, by exact fractions."""
         x = numpy.ldexp(numpy.random.default_rng(3).standard_normal(500),
                         numpy.arange(-1000, 1000, 4))
         for rounding, rule in (("nearest", lambda v: round(v)), ("zero", math.trunc),
@@ -1506,7 +1507,8 @@ class Conversions(unittest.TestCase):
             codes = drawn.integers(1, 2 ** (bits - 1) - 1, 300, dtype="i8")
             one = limber.convert(codes.astype(f"u{bits // 8}"), "f64", holds=name)
             more = limber.convert((codes + 1).astype(f"u{bits // 8}"), "f64", holds=name)
-            # where neighbours have all their exponent bits, the middle is that of the numbers
+            # where both neighbours have all their exponent bits, the midpoint is that of the
+            # numbers
             near = (one >= 2.0 ** -10) & (one < 2.0 ** 10)
             one, more, codes = one[near][:60], more[near][:60], codes[near][:60]
             if bits == 8:       # few of these have fraction bits at all
@@ -1586,7 +1588,7 @@ class Conversions(unittest.TestCase):
             self.assertEqual(limber.quantize(x, "e4m3").dtype, x.dtype)
 
     def test_ties_and_equal_chances(self):
-        """Of every number between two neighbours of each format, by fractions."""
+        """Rounds numbers between each two neighbours of each format, checked by fractions."""
         for name, least, top in (("e4m3", Fraction(1, 64), 448), ("e5m2", Fraction(1, 2 ** 14), 57344),
                                  ("bf16", Fraction(1, 2 ** 126), None), ("e2m1", 1, 6),
                                  ("(1,5,4)", Fraction(1, 2 ** 14), 63488)):
@@ -1618,7 +1620,7 @@ class Conversions(unittest.TestCase):
             self.assertTrue((numpy.signbit(kept) == numpy.signbit(x))[real].all())
             self.assertTrue((numpy.nan_to_num(kept[~gone]) == numpy.nan_to_num(near[~gone])).all())
             self.assertEqual(limber.quantize(1e-3 * x[-2:], name, subnormals=False).tolist(), [0, 0])
-        # a chance does not depend on where a number lies
+        # the probability does not depend on the number's place
         for at in 2.0 ** -20, 1 - 2.0 ** -20:
             got = limber.quantize(numpy.full(20000, 1 + at / 16), "(1,5,4)",
                                   rounding="stochastic_equal", seed=5)
@@ -1634,7 +1636,7 @@ class Conversions(unittest.TestCase):
 
     @staticmethod
     def unit(name, top):
-        """The distance of neighbours at the end of a format."""
+        """Returns the distance between neighbours at the end of a format."""
         return Fraction(top) - Fraction(float(limber.quantize(
             numpy.array([top * (1 - 2.0 ** -20)]), name, rounding="zero")[0]))
 
@@ -1700,7 +1702,7 @@ class Units(unittest.TestCase):
 
     @unittest.skipUnless(numpy, "NumPy is absent")
     def test_tf32(self):
-        """Operands that a unit cuts, and that libraries round for it."""
+        """Operands that a unit truncates, and that libraries round before."""
         random = numpy.random.default_rng(8)
         a, b = (random.standard_normal((20, 20)).astype("f4") for _ in range(2))
         exact = a.astype("f8") @ b.astype("f8")
@@ -1761,7 +1763,7 @@ class Units(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Overlapping(unittest.TestCase):
-    """`out` among the operands' elements: as NumPy, which computes aside."""
+    """`out` overlaps the operands' elements: as NumPy does, the result is computed in a copy."""
 
     def test_as_numpy(self):
         rng = numpy.random.default_rng(12)
@@ -1794,8 +1796,8 @@ class Overlapping(unittest.TestCase):
         self.assertEqual(quads.to_fractions(), want)
 
     def test_blocks_of_one_array(self):
-        """As factorisations use them: blocks whose ends interleave and that share nothing are
-        written where they lie, all others aside; the result is right in any case."""
+        """As in factorisations: blocks that interleave but share no element are written in place,
+        all others through a copy; the result is right in any case."""
         drawn = numpy.random.default_rng(12)
         in_place = 0
         for turn in range(300):
@@ -1819,7 +1821,7 @@ class Overlapping(unittest.TestCase):
         self.assertGreater(in_place, 15)
 
     def test_other_shapes_like_ones_before(self):
-        """Of matrices of one type the second product, of whatever shape, takes a short way."""
+        """The second product of matrices of one type takes a fast path, whatever its shape."""
         drawn = numpy.random.default_rng(13)
 
         def array(kind, m, n):
@@ -1841,7 +1843,7 @@ class Overlapping(unittest.TestCase):
                               out=wrong[2])
 
     def test_apart_like_one_before(self):
-        """A call on the same types and shapes came before, without an overlap."""
+        """A call without overlap on the same types and shapes came before."""
         x, y = (numpy.arange(16.0).reshape(4, 4) for _ in range(2))
         for out in numpy.empty((4, 4)), x:
             want = x @ y
@@ -1884,8 +1886,8 @@ class Arrays(unittest.TestCase):
             self.ctx.matmul(a, b, out=out[::-2, :5])
 
     def test_calls_like_one_before(self):
-        """What is kept of a call serves others of its types, shapes and strides: the bits are those
-        of a first call, whatever is kept."""
+        """What a call caches serves later calls of its types, shapes and strides, which have the
+        bits of a first call."""
         draw = self.random.standard_normal
         places = {
             "dense": lambda *s: draw(s), "apart": lambda *s: draw((2 * s[0], 3 * s[1]))[::2, ::3],
@@ -1988,7 +1990,7 @@ class Arrays(unittest.TestCase):
                     wants.append(other.conv2d(x, w, **options))
             for _ in range(3):
                 for options, want in zip(calls, wants):
-                    numpy.full(want.shape, 7, want.dtype)       # memory that the next may get
+                    numpy.full(want.shape, 7, want.dtype)       # memory that the next array may get
                     got = ctx.conv2d(x, w, **options)
                     self.assertEqual((got.shape, got.tobytes()), (want.shape, want.tobytes()),
                                      options)
@@ -2202,7 +2204,8 @@ class Arrays(unittest.TestCase):
         self.assertTrue(math.isnan(nan[0]))
 
     def test_conversions_of_ml_dtypes(self):
-        """Every code, and numbers around and half-way between all of them, beside ml_dtypes."""
+        """Converts every code, and numbers near and midway between all of them, and compares with
+        ml_dtypes."""
         if ml_dtypes is None:
             self.skipTest("ml_dtypes is absent")
         codes = numpy.arange(256).astype("u1")
@@ -2308,7 +2311,7 @@ class Arrays(unittest.TestCase):
         self.assertTrue((out == bits).all())
 
     def test_dlpack(self):
-        """Tensors of others, as a class that shows nothing but __dlpack__."""
+        """Tensors of other libraries, as a class that has only __dlpack__."""
         class Tensor:
             def __init__(self, array):
                 self.array, self.device = array, (1, 0)
@@ -2440,7 +2443,7 @@ class Arrays(unittest.TestCase):
         draw = random.Random(5)
 
         def tensor(shape):
-            """Whole numbers in some layout: axes in any order, gaps, backwards."""
+            """Makes whole numbers in some layout: axes in any order, gaps, negative strides."""
             order = draw.sample(range(len(shape)), len(shape))
             gaps = [draw.choice([1, 1, 2]) for _ in shape]
             big = self.random.integers(-9, 9, [shape[i] * gaps[i] for i in order])
@@ -2539,7 +2542,7 @@ class Arrays(unittest.TestCase):
                 self.assertTrue((ctx.matmul(a, kept) == ctx.matmul(a, b[0])).all())
 
     def test_pairs_of_types_again_and_again(self):
-        """Each pair of types, in several forms, again and again with other numbers."""
+        """Multiplies each pair of types, in several forms, repeatedly with other numbers."""
         forms = [((4, 6), (6, 3)), ((6,), (6, 3)), ((4, 6), (6,)), ((2, 4, 6), (2, 6, 3)),
                  ((2, 4, 6), (6, 3)), ((1, 1), (1, 1))]
         kinds = "?", "b", "B", "h", "H", "i", "I", "q", "e", "f", "d", "F", "D", ">d", ">i", ">F"

@@ -11,7 +11,8 @@ import limber
 
 
 def parse(text):
-    """A tree: a term, or a list of what is added; more than two at once stand in one list."""
+    """Parses a tree: a term, or a list of terms and trees that are added; one list holds all that
+    are added at once."""
     tokens = re.findall(r"-?\d+|\.\.|[\[\]{},:]", text)
     at = [0]
 
@@ -61,7 +62,7 @@ def terms(tree):
 
 
 def meetings(tree, found):
-    """{pair: terms below the node where it meets}."""
+    """Returns {pair: number of terms below the node where the two meet}."""
     if isinstance(tree, int):
         return found
     below = [terms(child) for child in tree]
@@ -86,7 +87,7 @@ def draw(leaves, most, drawn):
 
 
 def evaluate(tree, products):
-    """In binary32; of more than two terms those that vanish beside the largest are cut."""
+    """Evaluates in binary32; a sum of more than two terms truncates those far below the largest."""
     if isinstance(tree, int):
         return products[tree]
     values = [evaluate(child, products) for child in tree]
@@ -96,7 +97,7 @@ def evaluate(tree, products):
     return numpy.float32(sum(float(v) for v in values if abs(v) >= most * 2.0 ** -20))
 
 
-# Few products of many units: no kernel is worth its compilation.
+# Each unit has few products, so that compiling a kernel does not pay.
 units = limber.Context(backend="interp")
 
 
@@ -188,14 +189,15 @@ class Reveal(unittest.TestCase):
             self.assertEqual(found.unit and limber.unit(found.unit), limber.unit(words), found)
 
     def test_operands_of_another_format(self):
-        """What is told to take FP8 and takes all numbers has no scales."""
+        """A unit said to take FP8 that accepts all numbers has no scales."""
         for operand in "e4m3", "e5m2", "e4m3fnuz":
             found = limber.reveal(lambda a, b: [[numpy.add.accumulate(a[0] * b[:, 0])[-1]]], 50,
                                   operand, "f32")
             self.assertEqual(limber.unit(found.unit), limber.unit(f"in={operand} acc=f32"), found)
 
     def test_random_roundings(self):
-        """Have an order, and no words, because no result tells the numbers that they draw."""
+        """Stochastic units have an order but no description, because no result shows their random
+        numbers."""
         for words in ("in=bf16 acc=bf16:rs seed=3", "in=f16 mul=f16:rs acc=f16:rs seed=1",
                       "in=f32 mul=f32:rs acc=f32 seed=3", "in=bf16 acc=f32:rs seed=7",
                       "in=f32 acc=f32:rs group=8 outer=f32 seed=9",
@@ -207,8 +209,8 @@ class Reveal(unittest.TestCase):
             self.assertIsNone(found.unit, (words, found.tree))
 
     def test_presets(self):
-        """The words found give the bits of tensor cores: of ordinary numbers, of all exponents, of
-        small numbers alone, with zeros among them."""
+        """The descriptions found give the bits of tensor cores, for ordinary numbers, all
+        exponents, small numbers, and with zeros among them."""
         drawn = numpy.random.default_rng(9)
 
         def numbers(operand, kind, low, high):
@@ -245,7 +247,8 @@ class Reveal(unittest.TestCase):
                                   kind, shape=(5, 7), at=(4, 2))
             self.assertEqual(found.tree, "[0..255, [256..511], [512..599]]")
         drawn = numpy.random.default_rng(4)
-        for kind in "f32", "f64":       # whatever BLAS it has: words that predict an element's bits
+        # whatever its BLAS: descriptions that predict an element's bits
+        for kind in "f32", "f64":
             for k in 40, 301:
                 found = limber.reveal(numpy.matmul, k, kind, shape=(16, 24))
                 self.assertEqual(sorted(terms(parse(found.tree))), list(range(k)))

@@ -61,8 +61,8 @@ def limbers(a, b, unit):
 
 class Order(unittest.TestCase):
     def test_reveal(self):
-        """PyTorch's products have words that predict an element's bits, FP32's from any BLAS; where
-        they have none there is an order."""
+        """PyTorch's products have descriptions that predict an element's bits, in FP32 with any
+        BLAS; where there is none, there is an order."""
         def by(kind):
             return lambda a, b: (torch.from_numpy(a).to(kind) @
                                  torch.from_numpy(b).to(kind)).float().numpy()
@@ -80,7 +80,7 @@ class Order(unittest.TestCase):
 
 
 class Functions(unittest.TestCase):
-    """Each function that is replaced, forward and both gradients, is PyTorch's in binary64."""
+    """Each replaced function agrees with PyTorch's in binary64, forward and in both gradients."""
 
     def setUp(self):
         torch.manual_seed(3)
@@ -340,7 +340,7 @@ class Models(unittest.TestCase):
     def refused(self, config, text, model=None):
         with self.assertRaisesRegex(limber.BadArgument, text.replace("(", r"\(")):
             limber.torch.inject(self.net if model is None else model, config)
-        if model is None:       # nothing is half replaced
+        if model is None:       # a failure replaces nothing
             self.assertTrue(torch.equal(self.net(self.x), self.want))
 
     def test_refusals(self):
@@ -366,7 +366,7 @@ class Models(unittest.TestCase):
             limber.torch.matmul(torch.zeros(2, 3), torch.zeros(3, 3))
 
     def test_encoders(self):
-        """Also where PyTorch has one function for the whole layer."""
+        """Also where PyTorch computes the whole layer by one function."""
         layer = torch.nn.TransformerEncoder(
             torch.nn.TransformerEncoderLayer(16, 4, 32, dropout=0, batch_first=True,
                                              dtype=torch.float64), 2).eval()
@@ -418,8 +418,8 @@ class Models(unittest.TestCase):
         self.assertEqual(found, [True] * 20)
 
     def test_modules_inside(self):
-        """A module's code runs under its own wishes alone: each function is asked for once, and
-        those of the module around hold again behind it, also where it fails."""
+        """A module's code runs under its own settings: each function is asked for once, and the
+        outer module's settings apply again after it, also where it fails."""
         w = torch.randn(6, 6)
 
         class Around(torch.nn.Module):
@@ -463,8 +463,8 @@ class Models(unittest.TestCase):
 
     @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
     def test_who_looks_on(self):
-        """Compilers, exports, traces and modes see operators; without them products are computed
-        without."""
+        """Compilers, exports, traces and modes see operators; without these, products are computed
+        without operators."""
         from torch.fx.experimental.proxy_tensor import make_fx
         from torch.utils._python_dispatch import TorchDispatchMode
         seen = []

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * All that the corpus knows of the library.  A call goes through the public interface, on a context
- * whose backend is one of ours: it has the machine's target from a text, keeps what the real
- * backend generates, and launches the real kernel; what cannot run here, and all that is for a GPU,
- * the interpreter runs in its place. */
+ * The corpus's only interface to the library.  A call uses the public interface with a context
+ * whose backend is defined here: its target is read from a text, it keeps what the real backend
+ * generates, and launches the real kernel.  The interpreter replaces kernels that cannot run here,
+ * and all kernels for GPUs. */
 #include "corpus.h"
 
 #include "limber/environment.h"
@@ -24,8 +24,8 @@ const char *const corpus_kinds[KIND_count] = { "stated", "told", "plan", "config
 /* ---- machines -------------------------------------------------------------------------------- */
 
 static const struct machine_text {
-    const char *name, *target; /* NULL: the interpreter's own */
-    int major, minor; /* of a GPU */
+    const char *name, *target; /* NULL: the interpreter's target */
+    int major, minor; /* compute capability of a GPU */
     int64_t shared;
 } machines[] = {
     { "interp", NULL, 0, 0, 0 },
@@ -60,16 +60,16 @@ static const struct machine_text *machine_named(const char *name)
     return NULL;
 }
 
-/* What is played at the moment, and what it has shown. */
+/* The machine that is simulated now, and what it has produced. */
 static struct {
     const struct machine_text *machine;
-    const struct backend *real; /* NULL: of a GPU */
+    const struct backend *real; /* NULL: a GPU */
     FILE *plan, *config, *code;
     bool lacks; /* this computer lacks instructions of the machine */
-    bool here; /* as of an outcome */
+    bool here; /* as in struct outcome */
 } now;
 
-/* The features that this computer is taken to have. */
+/* CPU features that this computer is assumed to have. */
 static unsigned features = ~0u;
 
 static unsigned machine_features(const struct machine_text *m)
@@ -111,7 +111,7 @@ bool corpus_plays(const char *machine)
 #endif
 }
 
-/* ---- the backend that looks on --------------------------------------------------------------- */
+/* ---- the observing backend ------------------------------------------------------------------- */
 
 struct kernel {
     const struct backend *by;
@@ -142,7 +142,7 @@ static void keep_plan(const struct plan *p)
     limber_text_clear(&t);
 }
 
-/* The constants that the real backend's templates are compiled with. */
+/* Keeps the constants with which the real backend specialises its templates. */
 static bool keep_config(const struct plan *p, const struct target *t, struct diag *d)
 {
     struct blob bytes = { 0 };
@@ -167,8 +167,8 @@ static bool keep_source(const struct plan *p, const struct target *t, struct dia
     return ok;
 }
 
-/* Code that a machine has got already for the same plan: many lines differ in data and strides
- * only. */
+/* Code that was already generated for an equal plan, since many lines differ only in data and
+ * strides. */
 static struct compiled {
     struct compiled *next;
     const struct machine_text *machine;
@@ -227,7 +227,7 @@ static bool keep_compiled(const char *plan, const struct plan *p, const struct t
     return true;
 }
 
-/* The bytes of both backends, after the length of the first. */
+/* Concatenates the code of both backends after the length of the first. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
@@ -277,7 +277,8 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     return ok;
 }
 
-/* The interpreter always stores; of a GPU's kernels nothing is counted beforehand. */
+/* Launches a kernel; the interpreter's result is always stored, and GPU kernels count nothing
+ * before. */
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     return c->dry ? (c->overflow = 0, true) : k->by->launch(k->inner, c, d);
@@ -289,7 +290,7 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-/* Nothing lies in a GPU's memory. */
+/* Nothing is in GPU memory. */
 static bool holds_none(const void *p, int device)
 {
     (void)p, (void)device;
@@ -321,7 +322,8 @@ static void multiply_nothing(const void *a, const void *b, void *c)
     (void)a, (void)b, (void)c;
 }
 
-/* A function that this computer cannot execute is replaced by one that leaves C as it is. */
+/* Loads a compiled function; one that this computer cannot execute is replaced by one that does not
+ * change C. */
 static bool load_fixed(const unsigned char *data, size_t size, struct function **out, void **entry,
                        struct diag *d)
 {
@@ -341,7 +343,7 @@ static void unload_fixed(struct function *f)
         now.real->fixed->unload(f);
 }
 
-/* Code of the library, which needs the instructions that the target names. */
+/* Prebuilt code is used only if this computer has the instructions that the target names. */
 static int64_t small_here(const struct call *c, const struct target *t, limber_format a,
                           limber_format b, limber_format to, double allowed)
 {
@@ -456,7 +458,7 @@ static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size
     return true;
 }
 
-/* Matrices of a batch, `parts` numbers an element, in a layout: rows, columns, or strides with
+/* Matrices of a batch with `parts` numbers per element, in a layout: rows, columns, or strides with
  * gaps. */
 struct operand {
     limber_matrix m;
@@ -523,7 +525,7 @@ static bool fill_operand(struct rng *r, const char *kind, struct operand *x, int
     return ok;
 }
 
-/* All NaN are alike: which one comes is nobody's promise. */
+/* Writes a result's bits; all NaN are written alike, because which one occurs is unspecified. */
 static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
 {
     static const char nan[16] = "NaN";
@@ -540,11 +542,12 @@ static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
     }
 }
 
-/* ---- a line's words -------------------------------------------------------------------------- */
+/* ---- parsing a line -------------------------------------------------------------------------- */
 
 struct work {
     struct words *w;
-    limber_context *ctx, *planner; /* planner: of one thread, since predictions count them */
+    /* planner: has one thread, because predictions depend on the number */
+    limber_context *ctx, *planner;
     limber_contract contract;
     limber_unit unit;
     limber_statistics statistics;
@@ -561,7 +564,7 @@ struct work {
     char *why;
 };
 
-static bool bad(struct work *x, const char *what, const char *value)
+static bool refuse_value(struct work *x, const char *what, const char *value)
 {
     snprintf(x->why, 256, "%.60s \"%.150s\" is not known", what, value);
     return false;
@@ -571,7 +574,7 @@ static bool format_of(struct work *x, const char *key, const char *otherwise, li
 {
     const char *name = word(x->w, key, otherwise);
 
-    return limber_format_named(name, f) == LIMBER_STATUS_OK || bad(x, key, name);
+    return limber_format_named(name, f) == LIMBER_STATUS_OK || refuse_value(x, key, name);
 }
 
 static bool read_contract(struct work *x)
@@ -591,12 +594,12 @@ static bool read_contract(struct work *x)
                            .slices = (int)number(x->w, "slices", 0),
                            .split = (limber_split)side_number("any ahead inside", split) };
     if (promise < 0 || (int)x->contract.split < 0)
-        return bad(x, "contract", s);
+        return refuse_value(x, "contract", s);
     if (promise == LIMBER_CONTRACT_BITS)
         x->contract.bits = s[n] ? atoi(s + n + 1) : 0;
     if (promise == LIMBER_CONTRACT_SIMULATE) {
         if (limber_unit_parse(s[n] ? s + n + 1 : "", &x->unit) != LIMBER_STATUS_OK)
-            return bad(x, "unit", limber_error_text());
+            return refuse_value(x, "unit", limber_error_text());
         x->contract.unit = &x->unit;
         if (number(x->w, "statistics", 0))
             x->contract.statistics = &x->statistics;
@@ -604,7 +607,7 @@ static bool read_contract(struct work *x)
     return true;
 }
 
-/* In C's format; of integers in i64. */
+/* Parses a scalar in C's format; for integers in i64. */
 static void read_scalar(struct work *x, const char *key, char *to, bool *has)
 {
     bool integer = x->fc.kind == LIMBER_KIND_INT || x->fc.kind == LIMBER_KIND_UINT;
@@ -644,9 +647,9 @@ static bool fill_all(struct work *x, bool left_is_lines)
     struct rng r = { (uint64_t)number(x->w, "seed", 1) };
 
     return (fill_operand(&r, data, &x->a, x->count, x->parts, left_is_lines) ||
-            bad(x, "data", data)) &&
+            refuse_value(x, "data", data)) &&
            (fill_operand(&r, data_b, &x->b, x->count, x->parts, false) ||
-            bad(x, "data_b", data_b)) &&
+            refuse_value(x, "data_b", data_b)) &&
            fill_operand(&r, "unit", &x->c, x->count, x->parts, true);
 }
 
@@ -663,11 +666,11 @@ static bool read_matrices(struct work *x)
              lay_out(&x->a, layout[0], x->fa, x->m, x->k, x->count, x->parts) &&
              lay_out(&x->b, layout[1], x->fb, x->k, x->n, x->count, x->parts) &&
              lay_out(&x->c, layout[2], x->fc, x->m, x->n, x->count, x->parts)) ||
-            bad(x, "layout", layout)) &&
+            refuse_value(x, "layout", layout)) &&
            fill_all(x, true);
 }
 
-/* ---- verbs ----------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static void tell_plan(struct work *x, limber_status s, char **text)
 {
@@ -693,7 +696,8 @@ static limber_status do_gemm(struct work *x)
         s = limber_prepare(x->ctx, x->a.m, x->m, x->k, LIMBER_SIDE_A, NULL, &a);
     if (s == LIMBER_STATUS_OK && strchr(prepared, 'b'))
         s = limber_prepare(x->ctx, x->b.m, x->k, x->n, LIMBER_SIDE_B, NULL, &b);
-    for (int i = 0; i < 2 && s == LIMBER_STATUS_OK; i++) { /* limbs are made, then found */
+    /* the first call makes limbs, the second finds them */
+    for (int i = 0; i < 2 && s == LIMBER_STATUS_OK; i++) {
         s = gemm_prepared(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), a, x->a.m, b, x->b.m,
                           beta(x), output_of(x->c.m), &x->report);
         write_bits(x->bits, x->fc, x->c.memory, x->c.bytes);
@@ -779,7 +783,7 @@ static bool read_window(struct work *x, limber_conv *v)
                        .layout = strcmp(layout, "nhwc") ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC };
     x->count = 1;
     if (limber_conv_output(v, &oh, &ow) != LIMBER_STATUS_OK)
-        return bad(x, "window", limber_error_text());
+        return refuse_value(x, "window", limber_error_text());
     return read_formats(x) && lay_out(&x->a, 'r', x->fa, v->n, v->c * v->h * v->w, 1, 1) &&
            lay_out(&x->b, 'r', x->fb, v->o, v->c / v->groups * v->r * v->s, 1, 1) &&
            lay_out(&x->c, 'r', x->fc, v->n, v->o * oh * ow, 1, 1) && fill_all(x, false);
@@ -797,7 +801,7 @@ static limber_status do_conv(struct work *x, const limber_conv *v)
                          beta(x), x->c.memory, x->fc, &x->report);
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- outcomes -------------------------------------------------------------------------------- */
 
 static void write_stated(struct work *x, FILE *out)
 {
@@ -835,8 +839,8 @@ static void write_statistics(struct work *x)
                 (long long)s->outer_swamped, (long long)s->outer_partly);
 }
 
-/* What a refusal leaves of C is C; the interpreter that stands for a GPU counts only when it has
- * stored. */
+/* After a refusal C must be unchanged.  The interpreter that replaces a GPU detects overflow only
+ * after it has stored, so C is not compared then. */
 static void write_refusal(struct work *x, limber_status s, const char *before)
 {
     bool changed = memcmp(before, x->c.memory, x->c.bytes) != 0;
@@ -861,7 +865,7 @@ static void run(struct work *x, const limber_conv *window, FILE *stated)
         write_report(x);
         write_bits(x->bits, x->fc, x->c.memory, x->c.bytes);
         write_statistics(x);
-        if (x->report.recomputed) /* counted by compiled kernels only */
+        if (x->report.recomputed) /* only compiled kernels count recomputed elements */
             fprintf(x->bits, " recomputed %lld", (long long)x->report.recomputed);
     } else {
         write_refusal(x, s, before);
@@ -896,13 +900,13 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     now.plan = file[KIND_plan];
     now.config = file[KIND_config];
     now.code = file[KIND_code];
-    ok = (side_number(verbs, w->verb) >= 0 || bad(&x, "verb", w->verb)) && read_contract(&x) &&
-         (conv ? read_window(&x, &window) : read_matrices(&x));
+    ok = (side_number(verbs, w->verb) >= 0 || refuse_value(&x, "verb", w->verb)) &&
+         read_contract(&x) && (conv ? read_window(&x, &window) : read_matrices(&x));
     small = number(w, "small", 0);
     whole = number(w, "whole", 0);
     if (ok && (!(x.ctx = open_context(m, threads, small, whole, &d)) ||
                !(x.planner = open_context(m, 1, small, whole, &d))))
-        ok = bad(&x, d.text, machine);
+        ok = refuse_value(&x, d.text, machine);
     if (ok)
         run(&x, conv ? &window : NULL, file[KIND_stated]);
     limber_destroy(x.ctx);

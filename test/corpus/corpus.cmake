@@ -1,4 +1,4 @@
-# What must not change: problems with their plans, code and bits.  README.md has the rest.
+# Results that must not change: problems with their plans, code and bits (README.md).
 add_executable(corpus_replay corpus/replay.c corpus/words.c corpus/plain.c corpus/adapter.c)
 target_link_libraries(corpus_replay PRIVATE
   test_support limber_static PkgConfig::CMOCKA PkgConfig::MPFR)

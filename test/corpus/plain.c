@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Generated text, reduced to what it does: other names, comments and versions give the same. */
+ * Normalises generated text, so that other names, comments and versions give the same. */
 #include "corpus.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of one space, numbered as they come. */
+/* Names of a name space, numbered in order of occurrence. */
 enum { SLOTS = 1 << 16 };
 struct names {
     struct {
         const char *s;
         size_t length, index;
-    } slot[SLOTS];    /* s lies in the text */
+    } slot[SLOTS];    /* s points into the text */
     size_t count;
 };
 
@@ -25,7 +25,7 @@ static size_t index_of(struct names *n, const char *s, size_t length)
     for (at %= SLOTS; n->slot[at].s; at = (at + 1) % SLOTS)
         if (n->slot[at].length == length && memcmp(n->slot[at].s, s, length) == 0)
             return n->slot[at].index;
-    if (n->count < SLOTS / 2) {         /* there are never so many */
+    if (n->count < SLOTS / 2) {         /* the table never fills in practice */
         n->slot[at].s = s;
         n->slot[at].length = length;
         n->slot[at].index = n->count;
@@ -33,7 +33,7 @@ static size_t index_of(struct names *n, const char *s, size_t length)
     return n->count++;
 }
 
-static void forget(struct names *n)
+static void forget_names(struct names *n)
 {
     if (n->count)
         memset(n, 0, sizeof *n);
@@ -50,12 +50,12 @@ static size_t name_length(const char *s)
     return n;
 }
 
-static bool begins(const char *s, const char *with)
+static bool starts_with(const char *s, const char *with)
 {
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Of a line, without its end. */
+/* Normalises a line of LLVM IR without its newline. */
 static void llvm_line(const char *s, const char *end, struct names *globals, struct names *locals,
                       FILE *out)
 {
@@ -70,17 +70,17 @@ static void llvm_line(const char *s, const char *end, struct names *globals, str
 
         if (*s == '"')
             quoted = !quoted;
-        if (!quoted && begins(s, "c\"")) {
-            s = strchr(s + 2, '"') + 1;     /* constants; quotes in them are codes */
+        if (!quoted && starts_with(s, "c\"")) {
+            s = strchr(s + 2, '"') + 1;     /* constant bytes; quotes inside are escaped */
             continue;
         }
-        if (!quoted && (begins(s, ", !") || begins(s, " !")))
+        if (!quoted && (starts_with(s, ", !") || starts_with(s, " !")))
             break;              /* metadata ends the line */
-        if (n == 0 || begins(s, "@llvm.")) {
+        if (n == 0 || starts_with(s, "@llvm.")) {
             fputc(*s++, out);
             continue;
         }
-        if (*s == '@' || begins(s, "%struct.") || begins(s, "%union."))
+        if (*s == '@' || starts_with(s, "%struct.") || starts_with(s, "%union."))
             fprintf(out, "@%zu", index_of(globals, s + 1, n));
         else
             fprintf(out, "%%%zu", index_of(locals, s + 1, n));
@@ -95,10 +95,10 @@ void plain_llvm(const char *text, FILE *out)
 
     for (const char *s = text, *end; *s; s = end + (*end == '\n')) {
         end = s + strcspn(s, "\n");
-        if (end == s || *s == ';' || *s == '!' || begins(s, "source_filename"))
+        if (end == s || *s == ';' || *s == '!' || starts_with(s, "source_filename"))
             continue;
-        if (begins(s, "define"))
-            forget(locals);
+        if (starts_with(s, "define"))
+            forget_names(locals);
         llvm_line(s, end, globals, locals, out);
     }
     free(globals);
@@ -109,10 +109,10 @@ void plain_c(const char *text, FILE *out)
     bool blank = false;
 
     for (const char *s = text; *s; s++) {
-        if (begins(s, "/*") && strstr(s + 2, "*/")) {
+        if (starts_with(s, "/*") && strstr(s + 2, "*/")) {
             s = strstr(s + 2, "*/") + 1;
             blank = true;
-        } else if (begins(s, "//")) {
+        } else if (starts_with(s, "//")) {
             s += strcspn(s, "\n") - 1;
         } else if (isspace((unsigned char)*s)) {
             blank = true;

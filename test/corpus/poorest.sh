@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Marks that are recorded on the poorest CPU hold on this one.  A change is simulated by marks of
-# another text; the poor CPU is this one without its features (`replay --cpu`).
+# Records that were made on the least capable CPU must hold on this one.  A change is simulated by
+# records of another text; the less capable CPU is this one without some features (`replay --cpu`).
 set -eu
 replay=$1 problems=$2/problems.txt
 work=$(mktemp -d)
@@ -11,8 +11,8 @@ fail() {
     exit 1
 }
 
-# Problems whose kernels count recomputed elements, whose code is part of the library, functions of
-# one shape, and some of the others.
+# Problems whose kernels count recomputed elements, whose code is part of the library, functions for
+# one shape, and a sample of the others.
 {
     grep -E '^gemm a=f32 alpha=0.75' "$problems"
     grep -E '^gemm m=6 n=7 k=40 a=(f32|f16|e4m3) contract=correct$' "$problems"
@@ -32,7 +32,7 @@ replays() {     # what is replayed, further options...
     "$replay" "$@" "$work" > "$work/said" || { cat "$work/said"; fail "$said"; }
 }
 
-# Of nothing: marks that need instructions are unknown, and nothing else is.
+# Starting from no records, those that need missing instructions are unknown, and only those.
 for cpu in interp avx2; do
     : > "$work/expected.txt"
     write_as $cpu
@@ -41,14 +41,14 @@ for cpu in interp avx2; do
         fail "a mark that needs no CPU is unknown with $cpu"
 done
 
-# Without a change the poor CPU keeps what this CPU recorded, byte by byte.
+# Without a change, the less capable CPU keeps this CPU's records byte by byte.
 : > "$work/expected.txt"
 "$replay" --write "$work" > /dev/null
 cp "$work/expected.txt" "$work/rich.txt"
 write_as interp
 cmp "$work/rich.txt" "$work/expected.txt" || fail 'marks that nothing changed were not kept'
 
-# With a change of any kind it forgets them.  Their old values were of another text, too.
+# After a change of any kind it drops them, because their old values belong to another text.
 mark='([0-9a-f]{8}|=)'
 for kind in stated told code bits; do
     sed -E "/ $kind=(-,|=,)*[0-9a-f]{8}/{

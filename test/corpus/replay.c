@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Replays the problems of a file on every machine and compares what comes with what came before.
+ * Replays the problems of a file on every machine and compares the results with recorded ones.
  *
  *   replay FOLDER                    compares with FOLDER/expected.txt
  *   replay --write FOLDER            writes that file; see keep_old for what cannot be made here
@@ -24,8 +24,8 @@ struct options {
 
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
-    int kept, open; /* marks that cannot be made here: kept, and unknown */
-    char made_with[256]; /* what wrote the CPUs' code, as expected.txt has it and as it is */
+    int kept, open; /* marks that cannot be made here: kept from the file; unknown */
+    char made_with[256]; /* compiler that made the CPUs' code: in expected.txt, and now */
     bool same_compiler;
 };
 
@@ -48,7 +48,7 @@ static bool is_word(const char *s, size_t size)
     return size > 0 && size < 32;
 }
 
-/* What stands for a text: a hash, a status, "-" for none. */
+/* A text's mark: a hash, a status, or "-" for none. */
 static void mark(const struct outcome *o, enum kind kind, bool gpu, char out[32])
 {
     const char *text = o->text[kind];
@@ -86,7 +86,7 @@ static bool is_gpu(int machine)
     return strncmp(corpus_machines[machine], "sm_", 3) == 0;
 }
 
-/* "clang version ..." of the bitcode that the first code was made of. */
+/* Extracts "clang version ..." from the first code's bitcode. */
 static void see_compiler(const struct outcome *o, char to[256])
 {
     const char *at = o->text[KIND_code] ? strstr(o->text[KIND_code], "clang version ") : NULL;
@@ -128,7 +128,7 @@ static bool replay(const char *line, int threads, struct marks *marks, char made
     return true;
 }
 
-/* "=" is as the machine before. */
+/* Prints a line of expected.txt; "=" repeats the previous machine's mark. */
 static void print(FILE *out, const char *line, const struct marks *m)
 {
     fprintf(out, "%s\n   ", line);
@@ -140,7 +140,7 @@ static void print(FILE *out, const char *line, const struct marks *m)
     fputc('\n', out);
 }
 
-/* Of a line of print's, behind the problem. */
+/* Parses the marks that print wrote after the problem. */
 static bool parse(const char *s, struct marks *m)
 {
     for (int k = 0; k < KIND_count; k++) {
@@ -162,7 +162,7 @@ static bool parse(const char *s, struct marks *m)
     return true;
 }
 
-/* The marks of a problem in the file's text. */
+/* Finds a problem's marks in the file's text. */
 static bool expected(const char *file, const char *line, struct marks *m)
 {
     size_t n = strlen(line);
@@ -178,7 +178,7 @@ static bool is_known(const char *mark)
     return strcmp(mark, "?") != 0;
 }
 
-/* Whether each mark that was made here is as it was. */
+/* Whether all marks that were made here are unchanged. */
 static bool is_unchanged(const struct marks *have, const struct marks *old)
 {
     for (int k = 0; k < KIND_count; k++)
@@ -189,8 +189,8 @@ static bool is_unchanged(const struct marks *have, const struct marks *old)
     return true;
 }
 
-/* A mark that cannot be made here keeps its value if no other mark of the problem has changed.
- * Otherwise it is unknown: nobody has seen whether it changed, too. */
+/* A mark that cannot be made here keeps its value if no other mark of the problem changed.
+ * Otherwise it becomes unknown. */
 static void keep_old(struct tally *t, struct marks *have, const struct marks *old)
 {
     bool keep = old && is_unchanged(have, old);
@@ -297,7 +297,7 @@ static void begin_file(FILE *out, const char *made_with, const char *headers)
             headers);
 }
 
-/* The rest of the line that begins so. */
+/* The rest of the line with this beginning. */
 static void rest_of(const char *file, const char *begins, char *to, size_t size)
 {
     const char *at = file ? strstr(file, begins) : NULL;
@@ -314,8 +314,8 @@ static void sum_up(const struct tally *t)
     printf("\n");
 }
 
-static int conclude(const struct tally *t, const char *made_with, const char *headers,
-                    const char *want)
+static int print_summary(const struct tally *t, const char *made_with, const char *headers,
+                         const char *want)
 {
     if (!t->same_compiler)
         printf("CPU code is not compared: expected.txt has that of %s, this is %s\n", t->made_with,
@@ -405,7 +405,7 @@ static int run(const struct options *o, char *problems, const char *file)
     if (status == 0 && o->write)
         status = write_out(o, &t, *now_with ? now_with : t.made_with, headers, body);
     else if (status == 0 && !o->line)
-        status = conclude(&t, now_with, headers, want_headers);
+        status = print_summary(&t, now_with, headers, want_headers);
     free(body);
     return status;
 }

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The next word, of which quotes are taken away; NULL: none is left, or one lacks its closing
- * quote. */
+/* The next word, without quotes; NULL: none left, or an unterminated quote. */
 static char *next(char **at)
 {
     char *from, *to;

@@ -1,5 +1,5 @@
-# Against a GPU where LIMBER_TEST_GPU asks for it, and on the stand-ins, which play each of these
-# compute capabilities.
+# Tests run on a GPU where LIMBER_TEST_GPU asks for it, otherwise on the stand-ins, once for each of
+# these compute capabilities.
 set(test_cuda_on 75 80 90 100 120)
 set(test_cuda_batch_on 75 80 90 100 120)
 set(test_cuda_calls_on 75 90 103 120)
@@ -55,7 +55,7 @@ if(TARGET limber_cli)
   add_dependencies(gpu limber_cli)
 endif()
 
-# Their kernels are compiled elsewhere, and carried along (tools/gpu.sh --collect).
+# The kernels are compiled elsewhere and copied to the GPU's machine (tools/gpu.sh --collect).
 add_executable(collect_cubins cuda/collect.c)
 target_link_libraries(collect_cubins PRIVATE test_support)
 add_library(idle_cublas SHARED cuda/idle_cublas.c)
@@ -80,7 +80,7 @@ if(NOT LIMBER_SANITIZE)            # reports on kernels, which no sanitizer foll
   endforeach()
 endif()
 
-# A library in NVRTC's place, to test that one.
+# A library in NVRTC's place, to test the cache of NVRTC's output.
 add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)
 set_target_properties(fake_nvrtc PROPERTIES OUTPUT_NAME nvrtc
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stands for NVRTC in test_kept_nvrtc: its cubin is all that it got, and it counts compilations.  A
- * source that is "wrong" does not compile. */
+ * A fake NVRTC for test_kept_nvrtc: its cubin is the concatenation of its inputs, and it counts
+ * compilations.  A source that is "wrong" does not compile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products of each kind of GPU kernel beside the interpreter, bit for bit, with a report from
- * which a wrong one can be mended without the device: the first stage that is wrong, and a map of
- * its wrong numbers by tile, warp and lane. */
+ * Small products for each kind of GPU kernel, compared with the interpreter bit for bit.  The
+ * report is meant to suffice for fixing a kernel without the device: the first wrong stage, and a
+ * map of wrong numbers by tile, warp and lane. */
 #define _GNU_SOURCE /* open_memstream */
 #include "smoke/smoke.h"
 
@@ -28,10 +28,10 @@ static const struct layer layers[] = {
 
 enum { SPECS = 2 };
 
-/* Simplest first: a fault shows in the first kind that has its kernel. */
+/* Simplest first, so that a fault appears in the first kind that uses its kernel. */
 static const struct kind {
     const char *name, *about;
-    void (*run)(struct report *); /* NULL: the specs, each of which is one kernel */
+    void (*run)(struct report *); /* NULL: the kind is its specs, each with one kernel */
     struct spec spec[SPECS];
 } kinds[] = {
     { "attributes", "what the device is; copies to its memory and back", smoke_attributes },
@@ -124,7 +124,7 @@ static const struct kind {
       .spec = { { RESIDUES, 8, 7, .least = true, .shape = { { 200, 150, 60 } } } } },
 };
 
-/* The line that sums a kind up, then the details. */
+/* Prints a kind's summary line, then the details. */
 static int tell(const struct kind *k, const struct report *r, const char *details)
 {
     printf("{\"smoke\": \"%s\", \"passed\": %s, \"runs\": %d, \"wrong\": %d, \"kernels\": %d, "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A libcublas that can be opened and multiplies nothing: with it programs ask for the kernels that
- * they ask for beside cuBLAS, and `limber gpu` can be seen to offer the scheme `cublas`. */
+ * A libcublas that can be opened but multiplies nothing.  Programs then request the kernels that
+ * they would request beside cuBLAS, and `limber gpu` offers the scheme `cublas`. */
 #define DOES_NOTHING(name) \
     __attribute__((visibility("default"))) int name(void); \
     int name(void) \

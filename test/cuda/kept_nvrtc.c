@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A cache before NVRTC: this library calls the NVRTC that is installed and keeps logs and cubins in
- * the folder LIMBER_TEST_CUBINS.  An entry's name is a hash of all that NVRTC gets (source,
- * headers, options) and of NVRTC's own file.  Entries may be deleted at any time; one that is
- * damaged is made anew.  Without the variable every program is compiled. */
+ * A cache in front of NVRTC: this library calls the installed NVRTC and stores logs and cubins in
+ * the folder LIMBER_TEST_CUBINS.  An entry's name is a hash of all inputs (source, headers,
+ * options) and of NVRTC's file.  Entries may be deleted at any time; a damaged one is made again.
+ * Without the variable every program is compiled. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,15 +24,15 @@ enum { HEAD = 0x6e727463 };
 
 struct program {
     void *real;
-    XXH3_state_t *key; /* of source and headers */
+    XXH3_state_t *key; /* hash of source and headers */
     char *log, *cubin;
     size_t log_size, cubin_size;
 };
 
-/* What a file begins with; log and cubin follow. */
+/* Header of a file; log and cubin follow. */
 struct entry {
     uint64_t magic, log_size, cubin_size;
-    XXH128_hash_t hash; /* of log and cubin */
+    XXH128_hash_t hash; /* hash of log and cubin */
 };
 
 static struct {
@@ -46,7 +46,7 @@ static struct {
     int (*cubin_size)(void *, size_t *);
     int (*cubin)(void *, char *);
     const char *(*error)(int);
-    XXH128_hash_t hash; /* of its file */
+    XXH128_hash_t hash; /* hash of NVRTC's file */
 } real;
 
 static XXH128_hash_t hash_file(const char *path)
@@ -121,7 +121,7 @@ static bool read_bytes(int fd, void *to, size_t size)
     return true;
 }
 
-/* Log and cubin lie in one piece of memory, that of the log. */
+/* Checks an entry.  Log and cubin share one allocation, at log. */
 static bool is_whole(const struct entry *e, struct program *p)
 {
     XXH128_hash_t hash = XXH3_128bits(p->log, e->log_size + e->cubin_size);
@@ -154,7 +154,7 @@ static bool load(struct program *p, const char *path)
     return good;
 }
 
-/* Written beside and renamed, so that an entry is whole whoever else writes it. */
+/* Stores an entry atomically: writes a temporary file and renames it. */
 static void store(const struct program *p, const char *path)
 {
     struct entry e;
@@ -180,7 +180,7 @@ static void store(const struct program *p, const char *path)
         unlink(beside);
 }
 
-/* ---- what a program calls -------------------------------------------------------------------- */
+/* ---- NVRTC's interface ----------------------------------------------------------------------- */
 
 EXPORT int nvrtcVersion(int *major, int *minor)
 {
@@ -205,7 +205,7 @@ EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const ch
     }
     *out = p;
     if (!open_real())
-        return OK; /* told by what compiles */
+        return OK; /* the compile call reports the failure */
     XXH3_128bits_reset(p->key);
     XXH3_128bits_update(p->key, &real.hash, sizeof real.hash);
     XXH3_128bits_update(p->key, &count, sizeof count);
@@ -235,8 +235,8 @@ EXPORT int nvrtcDestroyProgram(struct program **program)
     return OK;
 }
 
-/* Takes log and cubin from NVRTC; a program that is not compiled has no cubin. */
-static int take(struct program *p, bool compiled)
+/* Copies log and cubin from NVRTC; a failed program has no cubin. */
+static int copy_results(struct program *p, bool compiled)
 {
     int result = real.log_size(p->real, &p->log_size);
 
@@ -264,7 +264,7 @@ EXPORT int nvrtcCompileProgram(struct program *p, int count, const char *const *
     if (keeps && load(p, path))
         return OK;
     result = real.compile(p->real, count, options);
-    taken = take(p, result == OK);
+    taken = copy_results(p, result == OK);
     if (result == OK && taken == OK && keeps)
         store(p, path);
     return result ? result : taken;

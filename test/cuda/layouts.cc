@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where bytes of fragments and tiles lie: what kernels say (kernels.h, taken from the headers in
- * backends/cuda/kernel as they stand) against CuTe's tables of the same instructions, which
- * layouts_cute.cc has written to the file that this program is called with. */
+ * Compares the byte layouts of fragments and tiles in the kernels (kernels.h, extracted from the
+ * headers in backends/cuda/kernel) with CuTe's tables for the same instructions, which
+ * layouts_cute.cc wrote to the file that is this program's argument. */
 #include "layouts.h"
 
-/* ---- the functions of kernels, with a warp's shared memory ----------------------------------- */
+/* ---- kernel functions on a warp's shared memory ---------------------------------------------- */
 
 enum { STEP = 128, MI = 2, NJ = 4, LINES = 64, UNIT_f64 = 1 };
 static int warp_lane;
@@ -13,7 +13,7 @@ static int lane()
     return warp_lane;
 }
 
-/* Of each 16-byte piece of a tile where it was stored: its line and its bytes along k. */
+/* For each 16-byte piece of a tile in shared memory: its line and its bytes along k. */
 struct place {
     int line, byte;
 };
@@ -24,11 +24,12 @@ static place place_of(uint32_t at)
     return { tile[at / 16].line, tile[at / 16].byte + (int)(at % 16) };
 }
 
-/* ldmatrix of all lanes, by CuTe's table: what registers of this lane hold. */
+/* Emulates ldmatrix for all lanes by CuTe's table: which bytes this lane's registers hold.
+ * addresses: by call and lane. */
 static uint32_t addresses[8][32]; /* of a call, of a lane */
 static int calls;
 static bool asks; /* addresses are being collected */
-static place held[8][4][4]; /* of a call, a register, a byte */
+static place held[8][4][4]; /* by call, register and byte */
 
 static void load_fragments(uint32_t *, uint32_t at)
 {
@@ -40,7 +41,7 @@ static void load_fragments(uint32_t *, uint32_t at)
     }
     for (int r = 0; r < 4; r++)
         for (int b = 0; b < 4; b++) {
-            int bit = to(warp_lane, 4 * r + b); /* among those of all addresses */
+            int bit = to(warp_lane, 4 * r + b); /* index among the bits of all addresses */
 
             for (int l = 0; l < 32; l++)
                 if (bit >= source(l) && bit < source(l) + 128)
@@ -50,14 +51,14 @@ static void load_fragments(uint32_t *, uint32_t at)
     calls++;
 }
 
-/* Binary64: the place of what is loaded, and the products that take it. */
+/* Binary64: records the place of a load, and the products that use it. */
 template <class T> static T load_shared(uint32_t at)
 {
     place p = place_of(at);
 
     return (T)(p.line * 1000 + p.byte);
 }
-/* Scales of blocks: where a lane's are loaded from. */
+/* Addresses from which a lane loads block scales. */
 enum { SCALES = 4 };
 struct step_scales {
     uint32_t at;
@@ -140,7 +141,7 @@ static void warps(const std::string &name, int bits, int depth)
         for (warp_lane = 0; warp_lane < 32; warp_lane++) {
             calls = 0;
             load_b();
-            for (int j = 0; j < 2; j++) /* two products from one load */
+            for (int j = 0; j < 2; j++) /* one load serves two products */
                 for (int v = 0; v < 2 * each; v++) {
                     int at = b(warp_lane, v);
                     place p = held[0][2 * j + v / each][v % each * bits / 8];
@@ -184,7 +185,8 @@ static void warps_of_doubles()
     }
 }
 
-/* What multiply_f64 has loaded for eight rows, and for eight more, is one product's on 9.0. */
+/* The operands that multiply_f64 loads for two groups of eight rows are those of one product on
+ * 9.0. */
 static void warps_of_sixteen_rows_of_doubles()
 {
     const table &a = cute("f64, 16 rows, a"), &b = cute("f64, 16 rows, b");
@@ -204,8 +206,8 @@ static void warps_of_sixteen_rows_of_doubles()
     }
 }
 
-/* Lanes that give the scales of a first product, whose place in the quad is 0; places further on
- * are those of further tiles. */
+/* Lanes that provide scales for a first product, whose place in the quad is 0; later places belong
+ * to later tiles. */
 static void scales(const std::string &name)
 {
     const table &a = cute(name + ", a"), &b = cute(name + ", b");
@@ -235,8 +237,8 @@ static void groups(int columns)
         }
 }
 
-/* The four pieces of a tile along k.  CuTe's descriptors are those of address 0: where a piece
- * begins is beside them. */
+/* The four pieces of a tile along k.  CuTe's descriptors have address 0; the table has each piece's
+ * start. */
 static void pieces(const std::string &name, uint64_t descriptor(uint32_t at, int from))
 {
     const table &pieces = cute(name + ", pieces");
@@ -273,7 +275,7 @@ static void columns()
 
     for (int thread = 0; thread < 128; thread++)
         for (int h = 0; h < 2; h++) {
-            int row = thread / 32 * 32 + 16 * h; /* that of a warp of group h of tensor.h */
+            int row = thread / 32 * 32 + 16 * h; /* row for a warp of group h in tensor.h */
 
             same("tcgen05.ld", (long)row << 16, begin(thread, h));
             for (int v = 0; v < 32; v++) {

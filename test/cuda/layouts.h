@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the programs that compare layouts share: CuTe's tables, counts, and what functions of
- * kernels take for granted. */
+ * Code that the programs comparing layouts share: CuTe's tables, counts, and declarations that
+ * kernel functions expect. */
 #ifndef LIMBER_TEST_LAYOUTS_H
 #define LIMBER_TEST_LAYOUTS_H
 
@@ -28,7 +28,7 @@ struct table {
 };
 static std::map<std::string, table> tables;
 
-/* Reads what layouts_cute.cc has written. */
+/* Reads the file that layouts_cute.cc wrote. */
 static void read_tables(const char *path)
 {
     std::ifstream file(path);

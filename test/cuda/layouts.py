@@ -32,7 +32,7 @@ SPELLED = ((".global.tile.mbarrier", ".global.mbarrier"),
 
 
 def function(text, name):
-    """With the line of its template and its body."""
+    """Returns a function with its template line and its body."""
     begin = re.search(rf"^(template <[^\n]*>\s)?DEVICE [^\n(]*\b{name}\(", text, re.M).start()
     at = text.index("{", text.index(")", text.index(name + "(", begin) + len(name)))
     depth = 0
@@ -44,7 +44,8 @@ def function(text, name):
 
 
 def instructions(header):
-    """Opcodes in the assembly of device.h, whose macros a compiler has written out."""
+    """Returns the opcodes in the assembly of device.h, after the preprocessor has expanded its
+    macros."""
     found = set()
     for arch, name in (900, "SM90"), (1000, "SM100"), (1200, "SM120"):
         text = subprocess.run(["c++", "-E", "-P", "-xc++", f"-D__CUDA_ARCH__={arch}",

@@ -17,7 +17,7 @@ tensor=$(find "$work/pip" -path '*/include/cute/tensor.hpp')
 cutlass=${tensor%/cute/tensor.hpp}
 runtime=$(dirname "$(find "$work/pip" -name cuda_runtime_api.h)")
 
-# CuTe takes longest to compile, and its tables know no kernel: they are made once.
+# CuTe takes longest to compile and its tables do not depend on kernels, so they are made once.
 c++ -std=c++17 -w -I"$cutlass" -I"$runtime" -I"$runtime/cccl" "$here/layouts_cute.cc" \
     -o "$work/cute"
 "$work/cute" "$work/tables" > /dev/null

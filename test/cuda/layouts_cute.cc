@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Writes CuTe's tables of fragments, tiles and descriptors to a file, a line each: its name, how
- * many columns it has, and its numbers.  layouts.cc and layouts_scaled.cc hold kernels against
- * them; this program knows no kernel, so that CuTe is compiled once for all of them. */
+ * Writes CuTe's tables of fragments, tiles and descriptors to a file, one per line: name, number of
+ * columns, numbers. layouts.cc and layouts_scaled.cc compare kernels with them.  This program does
+ * not include kernels, so that CuTe is compiled only once. */
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -19,7 +19,7 @@
 
 using namespace cute;
 
-static FILE *file; /* CuTe says on stdout that it is not on a GPU */
+static FILE *file; /* CuTe prints on stdout that there is no GPU */
 
 template <class F> static void table(const std::string &name, int rows, int columns, F number)
 {
@@ -32,7 +32,7 @@ template <class F> static void table(const std::string &name, int rows, int colu
 
 /* ---- products of warps ----------------------------------------------------------------------- */
 
-/* Registers of 4 bytes, whose bytes are columns, and the addresses of lanes, in bits. */
+/* Prints, by lane, the bytes of 4-byte registers, and lanes' addresses in bits. */
 static void ldmatrix()
 {
     using traits = Copy_Traits<SM75_U32x4_LDSM_N>;
@@ -64,8 +64,7 @@ template <class op> static void scales(const std::string &name)
 
 /* ---- products of warpgroups and into tensor memory ------------------------------------------- */
 
-/* From where in a tile the four pieces along k begin, and their descriptors, which are those of
- * address 0. */
+/* Offsets in a tile at which the four pieces along k begin, and their descriptors for address 0. */
 template <class T, class D> static void pieces(const std::string &name, T all, D descriptor)
 {
     auto shape = make_shape(size<0>(all), size<1>(all) / Int<4>{});
@@ -104,8 +103,8 @@ template <class element, int lines> static void tiles_of_tcgen05(const std::stri
            [](auto part) { return UMMA::make_umma_desc<UMMA::Major::K>(part).desc_; });
 }
 
-/* Loads of 16 lanes and 64 columns, two for a warp's 32 lanes: where they begin, and what a thread
- * gets of either. */
+/* Loads of 16 lanes and 64 columns, two for a warp's 32 lanes: where they begin, and what each
+ * thread receives. */
 static void columns()
 {
     using shape = Shape<_128, _64>;
@@ -130,8 +129,8 @@ template <class A, class B, class C, int n> static void descriptor(const std::st
     });
 }
 
-/* A step of blocks with scales, of depth elements: where scales lie in memory, how they come to
- * columns, which ones a product takes. */
+/* A step of block-scaled products, of `depth` elements: where scales are in memory, how they are
+ * copied to columns, and which ones a product uses. */
 template <class op, int block, int depth> static void columns_with_scales(const std::string &name)
 {
     using traits = MMA_Traits<op>;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * As layouts.cc, of products of blocks with scales into tensor memory (scaled.h). */
+ * Compares layouts of block-scaled products in tensor memory (scaled.h) with CuTe's tables, as
+ * layouts.cc does for other products. */
 #include "layouts.h"
 
-/* Copies of scales to columns, and what a product says. */
+/* Records copies of scales to columns, and the descriptor of a product. */
 struct copied {
     uint32_t to;
     uint64_t from;
@@ -65,8 +66,8 @@ SCALED(fours_with_more_scales, 3, 16, 5, 5, LIMBER_SCALE_UE4M3)
 }
 #undef __CUDA_ARCH__
 
-/* A step of blocks with scales, so many of them, that is the second of its buffer.  place, scales,
- * piece: the functions of kernels. */
+/* Checks a step of block-scaled products, the second of its buffer. place, scales, piece: functions
+ * of the kernels. */
 template <class P, class S, class I>
 static void columns_with_scales(const std::string &name, int blocks, P place, S scales, I piece)
 {
@@ -80,7 +81,7 @@ static void columns_with_scales(const std::string &name, int blocks, P place, S 
     copies_asked = 0;
     scales((uint32_t)0, stage);
     same(name, copies_asked, blocks / 2);
-    for (int x = 0; x < blocks / 4; x++) /* those of A; B's are the same behind them */
+    for (int x = 0; x < blocks / 4; x++) /* scales of A; those of B follow in the same way */
         for (int side = 0; side < 2; side++) {
             const copied &c = copies[side * blocks / 4 + x];
             long at = (2 * 128 * 128 + 256 * blocks) * stage + 2 * 128 * 128 + side * 128 * blocks;

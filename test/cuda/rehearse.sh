@@ -61,7 +61,7 @@ for headers in /usr/include /usr/include/*-linux-* /usr/local/include; do
         hide "$headers"/$name
     done
 done
-# Compilers and CMake run with some of the libraries themselves.
+# Compilers and CMake need some of these libraries to run.
 for folder_of in /usr/lib /usr/lib/*-linux-* /usr/local/lib; do
     for name in ffi xxhash popt cjson z mpfr gmp cmocka; do
         hide "$folder_of/lib$name.so" "$folder_of/lib$name.a"

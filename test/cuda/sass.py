@@ -60,7 +60,7 @@ class Instruction:
         self.always, self.op, self.rest = always, op, rest
 
     def registers(self):
-        """How many its highest register asks for."""
+        """Returns the number of registers that the highest register needs."""
         wide = 4 if ".128" in self.op else 2 if ".64" in self.op or self.op[0] == "D" else 1
         return max([int(r) + wide for r in re.findall(r"\bR(\d+)", self.rest)], default=0)
 
@@ -80,7 +80,8 @@ def disassemble(nvdisasm, tool, path):
     except (OSError, EOFError, ValueError, zlib.error):
         pass
     text = subprocess.run([nvdisasm, "-c", path], capture_output=True, text=True, check=True).stdout
-    if folder and os.path.isdir(folder):    # beside, and renamed: whole, whoever else writes it
+    # written to another file and renamed, so that it is always complete
+    if folder and os.path.isdir(folder):
         handle, beside = tempfile.mkstemp(prefix=kept.rpartition("/")[2], dir=folder)
         with open(handle, "wb") as file:
             file.write(gzip.compress(text.encode(), 1))
@@ -89,7 +90,7 @@ def disassemble(nvdisasm, tool, path):
 
 
 def functions(text):
-    """Of each function its instructions in order, and where its labels are."""
+    """Returns each function's instructions in order and the positions of its labels."""
     found, now = {}, None
     for line in text.splitlines():
         if begins := re.match(r"\.text\.(\w+):", line.strip()):
@@ -103,7 +104,8 @@ def functions(text):
 
 
 def reachable(code, labels, start):
-    """The instructions that may run from one on, up to the next that changes registers."""
+    """Returns the instructions that may follow one, up to the next that changes the number of
+    registers."""
     seen, ahead = set(), [start]
     while ahead:
         i = ahead.pop()
@@ -119,7 +121,7 @@ def reachable(code, labels, start):
 
 
 def beyond_registers(code, labels):
-    """What uses more registers than its warps have."""
+    """Lists instructions that use more registers than their warps have."""
     wrong = []
     for i, x in enumerate(code):
         if x.op.startswith("USETMAXREG"):
@@ -131,7 +133,7 @@ def beyond_registers(code, labels):
 
 
 def look(name, code):
-    """(fences, instructions a product, instructions an element)."""
+    """Returns (fences, instructions per product, instructions per element)."""
     ops = [x.op for x in code]
     products = [i for i, op in enumerate(ops) if re.match(TILES, op)]
     arrivals = [i for i, op in enumerate(ops) if op.startswith("SYNCS.ARRIVE")]
@@ -153,7 +155,7 @@ def look(name, code):
 
 
 def moves(name, code):
-    """Moves for each product of a warp, from the first product to the last."""
+    """Counts moves per product of a warp, from the first product to the last."""
     ops = [x.op for x in code]
     products = [i for i, op in enumerate(ops) if re.match("[HIDOQ]MMA", op)]
     if len(products) < 8 or "inside" in name:   # where elements are cut beside products
@@ -163,7 +165,7 @@ def moves(name, code):
 
 
 def loops_over_threads(code):
-    """How many there are between products into tensor memory."""
+    """Counts loops over threads between products into tensor memory."""
     ops = [x.op for x in code]
     products = [i for i, op in enumerate(ops) if re.match("UTC.*MMA", op)]
     return products and sum(op == "BRA.U.ANY" for op in ops[products[0]:products[-1]])
@@ -189,7 +191,8 @@ def divisions(name, code, labels):
 
 
 def early(name, kernel, code):
-    """What a kernel that begins early does with memory before it awaits the launch in front."""
+    """Lists memory accesses of a kernel that begins early before it waits for the previous
+    launch."""
     if kernel not in ("limber_multiply", "limber_reconstruct") or re.search(r"sm_[78]\d$", name):
         return []
     ops = [x.op for x in code]

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cubins that come along in a folder (backends/cuda/cubins.c): a program gets its own or none. */
+ * Tests folders of precompiled cubins (backends/cuda/cubins.c): a program gets its own cubin or
+ * none. */
 #define _GNU_SOURCE
 #include "backends/cuda/driver.h"
 #include "test/support/files.h"
@@ -30,8 +31,8 @@ static const struct cuda_header headers[] = { { "h", "t" }, { "g", "s" } };
 static const char *const options[] = { "--gpu-architecture=sm_90a", "-x" };
 static const struct cuda_program a = { "a", headers, "sm_90a", options, 2, 2 };
 
-/* Finds this cubin, or NULL none. */
-static void expect(const struct cuda_program *p, const struct blob *want)
+/* Checks that the folder's cubin for this program is `want`; NULL: none. */
+static void expect_cubin(const struct cuda_program *p, const struct blob *want)
 {
     struct blob found = { 0 };
 
@@ -43,7 +44,7 @@ static void expect(const struct cuda_program *p, const struct blob *want)
     free(found.data);
 }
 
-static void a_program_gets_its_own(void **state)
+static void a_program_gets_its_own_cubin(void **state)
 {
     static const struct cuda_header other_text[] = { { "h", "t" }, { "g", "r" } };
     static const struct cuda_header other_name[] = { { "h", "t" }, { "f", "s" } };
@@ -62,18 +63,18 @@ static void a_program_gets_its_own(void **state)
     const struct blob *mine = CUBIN("mine");
 
     (void)state;
-    expect(&a, NULL);
+    expect_cubin(&a, NULL);
     limber_cubin_keep(&a, 13, 0, mine);
-    expect(&a, mine);
+    expect_cubin(&a, mine);
     for (size_t i = 0; i < COUNT(others); i++) {
-        expect(&others[i], NULL);
+        expect_cubin(&others[i], NULL);
         limber_cubin_keep(&others[i], 13, 0, CUBIN("other"));
-        expect(&others[i], CUBIN("other"));
+        expect_cubin(&others[i], CUBIN("other"));
     }
-    expect(&a, mine);
+    expect_cubin(&a, mine);
 }
 
-static void damage_is_found(void **state)
+static void damaged_cubins_are_refused(void **state)
 {
     const struct blob *mine = CUBIN("bytes of a cubin");
     unsigned char bytes[400], bad[400];
@@ -90,23 +91,23 @@ static void damage_is_found(void **state)
             memcpy(bad, bytes, size);
             bad[at] ^= (unsigned char)(1 << bit);
             spill(path, bad, size);
-            expect(&a, NULL);
+            expect_cubin(&a, NULL);
         }
     for (size_t cut = 0; cut < size; cut++) {
         spill(path, bytes, cut);
-        expect(&a, NULL);
+        expect_cubin(&a, NULL);
     }
     spill(path, bytes, size + 1);
-    expect(&a, NULL);
+    expect_cubin(&a, NULL);
     spill(path, bytes, size);
-    expect(&a, mine);
-    assert_int_equal(unlink(path) || mkfifo(path, 0600), 0); /* nobody waits for its writer */
-    expect(&a, NULL);
+    expect_cubin(&a, mine);
+    assert_int_equal(unlink(path) || mkfifo(path, 0600), 0); /* no process opens the other end */
+    expect_cubin(&a, NULL);
 }
 
-/* Looks in a child for cubins that do not fit these programs, each twice.  The child says one line
- * with `want` in it, or nothing where that is empty. */
-static void says(const char *want, const struct cuda_program *p, int count)
+/* Looks up cubins for programs that they do not fit, each twice, in a child process.  The child
+ * must print one line that contains `want`, or nothing where that is empty. */
+static void check_message(const char *want, const struct cuda_program *p, int count)
 {
     char said[1000] = "";
     int ends[2], status;
@@ -137,7 +138,7 @@ static void says(const char *want, const struct cuda_program *p, int count)
     assert_ptr_equal(strchr(said, '\n'), *want ? said + size - 1 : NULL);
 }
 
-static void misses_are_told_once(void **state)
+static void missing_cubins_are_reported_once(void **state)
 {
     static const struct cuda_program twice[] = { { "a", headers, "sm_80", options, 2, 2 },
                                                  { "b", headers, "sm_80", options, 2, 2 } };
@@ -145,37 +146,37 @@ static void misses_are_told_once(void **state)
     (void)state;
     limber_cubin_keep(&a, 14, 2, CUBIN("too new"));
     unsetenv("LIMBER_KEEP_CUBINS");
-    says("newer than the driver", &a, 1);
-    says("no cubin there is for sm_80", twice, 2);
-    setenv("LIMBER_KEEP_CUBINS", dir, 1); /* it is being filled: no line about the folder */
-    says("", twice, 2);
+    check_message("newer than the driver", &a, 1);
+    check_message("no cubin there is for sm_80", twice, 2);
+    setenv("LIMBER_KEEP_CUBINS", dir, 1); /* a folder that is being filled gives no message */
+    check_message("", twice, 2);
     limber_cubin_keep(&a, 13, 2, CUBIN("as new as the driver"));
-    expect(&a, CUBIN("as new as the driver"));
+    expect_cubin(&a, CUBIN("as new as the driver"));
     spill(only_file(), (const unsigned char *)"something else\n", 15);
-    says("is no cubin of Limber's", &a, 1);
+    check_message("is no cubin of Limber's", &a, 1);
     unsetenv("LIMBER_KEEP_CUBINS");
     setenv("LIMBER_CUBINS", "/nonexistent/folder", 1);
-    says("LIMBER_CUBINS=/nonexistent/folder: No such file", &a, 1);
+    check_message("LIMBER_CUBINS=/nonexistent/folder: No such file", &a, 1);
     setenv("LIMBER_CUBINS", dir, 1);
     setenv("LIMBER_KEEP_CUBINS", dir, 1);
 }
 
-static void without_the_variables_nothing_is_kept(void **state)
+static void without_the_variables_no_cubin_is_stored(void **state)
 {
     (void)state;
     unsetenv("LIMBER_KEEP_CUBINS");
     limber_cubin_keep(&a, 13, 0, CUBIN("mine"));
-    expect(&a, NULL);
+    expect_cubin(&a, NULL);
     setenv("LIMBER_KEEP_CUBINS", dir, 1);
     limber_cubin_keep(&a, 13, 0, CUBIN("mine"));
-    expect(&a, CUBIN("mine"));
+    expect_cubin(&a, CUBIN("mine"));
     unsetenv("LIMBER_CUBINS");
-    expect(&a, NULL);
+    expect_cubin(&a, NULL);
     setenv("LIMBER_CUBINS", dir, 1);
 }
 
-/* A correct product of matrices in the device's memory, by a context that is made now: its scan is
- * a kernel, too. */
+/* Multiplies matrices in device memory in a new context and checks the product; its scan is a
+ * kernel, too. */
 static limber_status multiply(const double x[SIDE * SIDE], double to[SIDE * SIDE], void **state)
 {
     const limber_format f64 = LIMBER_F64;
@@ -203,8 +204,8 @@ static void count(void *user, const char *path)
     (void)user, (void)path;
 }
 
-/* Where nothing may be compiled, kernels that came along serve. */
-static void no_compiler_is_needed(void **state)
+/* The cubins of the folder serve where no compiler may run. */
+static void cubins_of_the_folder_need_no_compiler(void **state)
 {
     double x[SIDE * SIDE], got[3][SIDE * SIDE];
     char *made = scratch();
@@ -216,7 +217,7 @@ static void no_compiler_is_needed(void **state)
     assert_int_equal(multiply(x, got[0], state), LIMBER_STATUS_OK);
     assert_true(test_files_each(dir, "*.cubin", count, NULL) >= 2);
     setenv("LIMBER_NO_COMPILE", "1", 1);
-    setenv("LIMBER_KEEP_CUBINS", made, 1); /* whatever NVRTC makes is seen there */
+    setenv("LIMBER_KEEP_CUBINS", made, 1); /* would show a kernel that NVRTC compiled */
     assert_int_equal(multiply(x, got[1], state), LIMBER_STATUS_OK);
     assert_memory_equal(got[0], got[1], sizeof *got);
     unsetenv("LIMBER_CUBINS");
@@ -242,12 +243,12 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* first: what this process has told its children do not tell */
-        unit_test_with_folders(misses_are_told_once),
-        unit_test_with_folders(a_program_gets_its_own),
-        unit_test_with_folders(damage_is_found),
-        unit_test_with_folders(without_the_variables_nothing_is_kept),
-        unit_test_with_folders(no_compiler_is_needed),
+        /* first, because children print no message that this process printed before */
+        unit_test_with_folders(missing_cubins_are_reported_once),
+        unit_test_with_folders(a_program_gets_its_own_cubin),
+        unit_test_with_folders(damaged_cubins_are_refused),
+        unit_test_with_folders(without_the_variables_no_cubin_is_stored),
+        unit_test_with_folders(cubins_of_the_folder_need_no_compiler),
     };
 
     gpu_stand_ins();

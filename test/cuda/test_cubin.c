@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every kind of CUDA kernel, compiled by NVRTC for real devices, where the toolkit is: registers,
- * spills and shared memory stay below what its design allows.  With LIMBER_CUBIN_TABLE=FILE the
- * figures are written as a Markdown table, with LIMBER_CUBIN_DIR=DIR the cubins to a folder
- * (sass.py looks at these).  `test_cubin I N` looks at every Nth kernel from the Ith on, so that
- * several processes may share the work.  What was compiled before is found in LIMBER_TEST_CUBINS
+ * Compiles every kind of CUDA kernel by NVRTC for real devices, where the toolkit is found, and
+ * checks that registers, spills and shared memory stay within the kernel's design limits.
+ * LIMBER_CUBIN_TABLE=FILE writes the figures as a Markdown table, LIMBER_CUBIN_DIR=DIR the cubins
+ * to a folder, which sass.py checks.  `test_cubin I N` takes every Nth kernel from the Ith on, so
+ * that several processes share the work.  LIMBER_TEST_CUBINS caches compiled kernels
  * (kept_nvrtc.c). */
 #define _GNU_SOURCE /* memmem */
 #include "gpus.h"
@@ -36,8 +36,8 @@ static const struct machine {
     { "sm_103a", 10, 3, 227 << 10 }, { "sm_120", 12, 0, 99 << 10 },
 };
 
-/* Machines with kernels of their own: in every run all of them are compiled there.  Those for 10.3
- * are the same text as for 10.0. */
+/* Returns whether a machine has kernels that others lack; every run compiles all of these.  10.3
+ * and 10.0 share their sources. */
 static bool has_own_kernels(const struct machine *m)
 {
     return m->minor == 0 && (m->major == 9 || m->major == 10);
@@ -47,7 +47,7 @@ enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT
 
 #define SIMULATE LIMBER_CONTRACT_SIMULATE
 
-/* stack: bytes that a thread may have; long accumulators live there. */
+/* stack: bytes that a thread may use, for long accumulators */
 static const struct work {
     const char *scheme, *format, *result;
     enum data data;
@@ -105,7 +105,7 @@ struct log {
     char *text;
 };
 
-static void keep(void *user, const char *name, const char *data, size_t size)
+static void save_log(void *user, const char *name, const char *data, size_t size)
 {
     struct log *log = user;
 
@@ -117,7 +117,7 @@ static void keep(void *user, const char *name, const char *data, size_t size)
     log->text[size] = 0;
 }
 
-static const char *line_of(const char *at, const char *from)
+static const char *line_start(const char *at, const char *from)
 {
     while (at > from && at[-1] != '\n')
         at--;
@@ -129,7 +129,7 @@ struct usage {
     int registers, stack, stores, loads;
 };
 
-/* The next kernel of the log; NULL behind the last. */
+/* Reads the resources of the next kernel in the log; NULL at its end. */
 static const char *next_usage(const char *log, const char *at, struct usage *u)
 {
     const char *kernel = strstr(at, "Compiling entry function '"), *frame, *used;
@@ -141,7 +141,7 @@ static const char *next_usage(const char *log, const char *at, struct usage *u)
     frame = strstr(kernel, "bytes stack frame");
     used = strstr(kernel, "Used ");
     if (!frame || !used || sscanf(used, "Used %d", &u->registers) != 1 ||
-        sscanf(line_of(frame, log),
+        sscanf(line_start(frame, log),
                "%*[^0-9]%d bytes stack frame, %d bytes spill stores, %d bytes spill "
                "loads",
                &u->stack, &u->stores, &u->loads) != 3)
@@ -149,7 +149,7 @@ static const char *next_usage(const char *log, const char *at, struct usage *u)
     return used;
 }
 
-/* The cubin in what a kernel is stored as, to DIR/NAME of LIMBER_CUBIN_DIR. */
+/* Writes the cubin of a stored kernel to LIMBER_CUBIN_DIR/NAME. */
 static void write_cubin(const struct blob *blob, const char *name)
 {
     const char *folder = getenv("LIMBER_CUBIN_DIR");
@@ -169,7 +169,7 @@ static void write_cubin(const struct blob *blob, const char *name)
 
 /* ---- one plan on one machine ----------------------------------------------------------------- */
 
-/* direction: -1 for a product, else a convolution's. */
+/* direction: of a convolution, or -1 for a matrix product */
 struct wanted {
     const struct work *work;
     int direction;
@@ -208,7 +208,7 @@ static const char *direction_name(int direction)
     return names[direction + 1];
 }
 
-static void look(void *bytes, const struct work *w, limber_format f, struct mask *m)
+static void scan_data(void *bytes, const struct work *w, limber_format f, struct mask *m)
 {
     struct rng r = { 5 };
     struct diag d = { 0 };
@@ -218,14 +218,14 @@ static void look(void *bytes, const struct work *w, limber_format f, struct mask
         limber_scan(m, &(struct view){ bytes, 16, 1, NULL }, f, 16, 16, SCAN_full, NULL, &d));
 }
 
-static bool no_nvrtc(const struct diag *d)
+static bool is_nvrtc_missing(const struct diag *d)
 {
     return strstr(d->text, "no NVRTC") || strstr(d->text, "invalid value for --gpu-architecture");
 }
 
-/* Whether ptxas warns that products of warpgroups wait for each other, or that it ignores
- * setmaxnreg (C7508). */
-static bool is_warned_of(const char *log)
+/* Returns whether ptxas warns that warpgroup products are serialized, or (C7508) that it ignores
+ * setmaxnreg. */
+static bool has_warning(const char *log)
 {
     static const char *const codes[] = { "C7507", "C7508", "C7510", "C7517", "C7519" };
 
@@ -235,9 +235,9 @@ static bool is_warned_of(const char *log)
     return false;
 }
 
-static int part, parts = 1; /* this process's part of the kernels */
+static int part, parts = 1; /* this process checks kernels part, part + parts, ... */
 
-/* LIMBER_CUBIN_ONLY: a part of the names of those that are looked at. */
+/* Returns whether this process checks the kernel.  LIMBER_CUBIN_ONLY: a substring of its name. */
 static bool is_wanted(const char *name)
 {
     static int asked;
@@ -246,9 +246,9 @@ static bool is_wanted(const char *name)
     return asked++ % parts == part && (!only || strstr(name, only));
 }
 
-/* False where it is not compiled here.  always: also where the kernel is one that other machines
- * have as well, since it has no products of warpgroups. */
-static bool check(const struct wanted *x, const struct machine *m, bool always, FILE *table)
+/* Compiles a kernel and checks its resources; false if it was left out.  always: also check a
+ * kernel without warpgroup products, which other machines have as well. */
+static bool check_plan(const struct wanted *x, const struct machine *m, bool always, FILE *table)
 {
     const struct work *w = x->work;
     static const char *const suffix[] = { "-forward", "-data", "-filter" };
@@ -260,7 +260,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     struct target t;
     struct diag d = { 0 };
     struct log log = { NULL };
-    const struct dump dump = { keep, &log };
+    const struct dump dump = { save_log, &log };
     char data[16 * 16 * 16], name[100];
     struct usage u;
     struct plan p;
@@ -273,8 +273,8 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
              w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
              x->direction < 0 ? "" : suffix[x->direction], m->name);
     if (!is_wanted(name) || (w->roundings && !has_own_kernels(m)))
-        return false; /* tiles are left out by these only */
-    look(data, w, f, &mask);
+        return false; /* these are the only ones that leave out tiles */
+    scan_data(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     state_plan(&p, x, &mask);
     ok = limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d);
@@ -286,13 +286,13 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
         goto done;
     }
     ok = ok && limber_backend_cuda.compile(&p, &t, &dump, &blob, &d);
-    if (!ok && !no_nvrtc(&d))
+    if (!ok && !is_nvrtc_missing(&d))
         fail_msg("%s of %s%s for %s: %s\n%s", w->scheme, w->format, direction, m->name, d.text,
                  log.text ? log.text : "");
     if (!ok)
         goto done;
     write_cubin(&blob, name);
-    if (strstr(log.text, "serialized") || is_warned_of(log.text))
+    if (strstr(log.text, "serialized") || has_warning(log.text))
         fail_msg("%s of %s%s for %s: %s", w->scheme, w->format, direction, m->name, log.text);
     for (const char *at = log.text; (at = next_usage(log.text, at, &u));) {
         bool multiply = strcmp(u.name, "limber_multiply") == 0;
@@ -310,7 +310,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
                     m->name, u.name + 7, u.registers, u.stack, multiply ? config.shared : 0);
     }
     assert_true(config.shared <= m->shared);
-    if (limber_cuda_fetches(&config)) /* what is launched with, before registers move */
+    if (limber_cuda_fetches(&config)) /* resources at launch, before setmaxnreg moves registers */
         assert_true(config.threads * (config.mma_path == MMA_PATH_group ? 168 : 128) <= 65536);
 done:
     free(log.text);
@@ -320,14 +320,14 @@ done:
     return ok;
 }
 
-/* Scans of a format, and what else is made for it, in no plan. */
+/* Checks the kernels of a format outside plans: its scans, and the others made for it. */
 static bool check_scan(const char *format, const struct machine *m)
 {
     struct blob blob = { 0 };
     struct target t;
     struct diag d = { 0 };
     struct log log = { NULL };
-    const struct dump dump = { keep, &log };
+    const struct dump dump = { save_log, &log };
     struct usage u;
     char name[100];
     bool ok;
@@ -337,7 +337,7 @@ static bool check_scan(const char *format, const struct machine *m)
         return false;
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     ok = limber_backend_cuda.device_ops->compile_scan(named(format), &t, &dump, &blob, &d);
-    if (!ok && !no_nvrtc(&d))
+    if (!ok && !is_nvrtc_missing(&d))
         fail_msg("scan of %s for %s: %s\n%s", format, m->name, d.text, log.text ? log.text : "");
     if (ok)
         write_cubin(&blob, name);
@@ -364,7 +364,7 @@ static void scans_fit_their_devices(void **state)
         skip();
 }
 
-/* Steps that call functions [first, first + count), one after the other. */
+/* Checks epilogue steps that call functions [first, first + count) one after the other. */
 static bool check_steps(int first, int count, const char *from, const char *to,
                         const struct machine *m)
 {
@@ -374,7 +374,7 @@ static bool check_steps(int first, int count, const char *from, const char *to,
     struct target t;
     struct diag d = { 0 };
     struct log log = { NULL };
-    const struct dump dump = { keep, &log };
+    const struct dump dump = { save_log, &log };
     struct usage u;
     char name[100];
     bool ok;
@@ -391,7 +391,7 @@ static bool check_steps(int first, int count, const char *from, const char *to,
     e.to.format = named(to);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     ok = limber_backend_cuda.device_ops->compile_steps(&e, &t, &dump, &blob, &d);
-    if (!ok && !no_nvrtc(&d))
+    if (!ok && !is_nvrtc_missing(&d))
         fail_msg("steps for %s: %s\n%s", m->name, d.text, log.text ? log.text : "");
     for (const char *at = log.text; ok && (at = next_usage(log.text, at, &u));)
         if (u.stores || u.loads || u.stack)
@@ -418,8 +418,8 @@ static void steps_fit_their_devices(void **state)
         skip();
 }
 
-/* One scheme of each way to make and to fetch limbs, in all directions: in every run each on one
- * machine, and forward on warpgroups, too. */
+/* Checks one scheme for each way to make and fetch limbs, in all directions.  Without a table each
+ * is compiled for one machine, and forward also for warpgroups. */
 static int check_convolutions(bool all, FILE *table)
 {
     static const struct work convolved[] = {
@@ -436,8 +436,8 @@ static int check_convolutions(bool all, FILE *table)
                 bool always = all || (3 * i + (size_t)direction + j) % COUNT(machines) == 0;
 
                 if (always || (has_own_kernels(&machines[j]) && direction == DIRECTION_forward))
-                    compiled += check(&(struct wanted){ &convolved[i], direction }, &machines[j],
-                                      always, table);
+                    compiled += check_plan(&(struct wanted){ &convolved[i], direction },
+                                           &machines[j], always, table);
             }
     return compiled;
 }
@@ -454,12 +454,13 @@ static void kernels_fit_their_devices(void **state)
                        "|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < COUNT(works); i++)
         for (size_t j = 0; j < COUNT(machines); j++) {
-            /* all of them for the table; in every run each on one machine, and those with products
-             * of tiles */
+            /* the table needs all; otherwise one machine each, and all that have matrix
+             * instructions of their own */
             bool always = path || (i + j) % COUNT(machines) == 0;
 
             if (always || has_own_kernels(&machines[j]))
-                compiled += check(&(struct wanted){ &works[i], -1 }, &machines[j], always, table);
+                compiled +=
+                    check_plan(&(struct wanted){ &works[i], -1 }, &machines[j], always, table);
         }
     compiled += check_convolutions(path != NULL, table);
     if (table)

@@ -27,26 +27,26 @@ static int open_contexts(void **state)
     return gpu_open(state);
 }
 
-/* ---- one product on both --------------------------------------------------------------------- */
+/* ---- one product on both backends ------------------------------------------------------------ */
 
 struct product {
-    const char *scheme; /* NULL: the library's choice */
+    const char *scheme; /* NULL: the library chooses */
     limber_contract contract;
     const char *fa, *fb, *fc;
     enum data data;
     int64_t m, n, k;
     bool transpose_a, transpose_b, transpose_c; /* column-major */
-    double alpha, beta; /* 1 and 0: not given */
+    double alpha, beta; /* 1 and 0: not passed */
 };
 
-static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
-                            bool transposed, int64_t gap)
+static limber_matrix matrix_of(void *data, limber_format f, int64_t rows, int64_t cols,
+                               bool transposed, int64_t gap)
 {
     return transposed ? (limber_matrix){ data, f, 1, rows + gap } :
                         (limber_matrix){ data, f, cols + gap, 1 };
 }
 
-static void scalar(char to[16], limber_format c, double v)
+static void set_scalar(char to[16], limber_format c, double v)
 {
     limber_format f64 = named("f64"), f = c;
 
@@ -55,7 +55,7 @@ static void scalar(char to[16], limber_format c, double v)
     assert_int_equal(limber_convert(to, f, &v, f64, 1, LIMBER_ROUND_NEAREST), LIMBER_STATUS_OK);
 }
 
-static void compare(const struct product *p, uint64_t seed)
+static void compare_product(const struct product *p, uint64_t seed)
 {
     limber_format fa = named(p->fa), fb = named(p->fb), fc = named(p->fc);
     struct rng r = { seed };
@@ -74,13 +74,13 @@ static void compare(const struct product *p, uint64_t seed)
     fill(&r, p->data, fb, b, nb);
     fill(&r, DATA_unit, fc, want, nc);
     memcpy(got, want, nc * fc.size);
-    scalar(alpha, fc, p->alpha);
-    scalar(beta, fc, p->beta);
+    set_scalar(alpha, fc, p->alpha);
+    set_scalar(beta, fc, p->beta);
 #define RUN(ctx, to) \
     limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha == 1 ? NULL : alpha, \
-                matrix(a, fa, p->m, p->k, p->transpose_a, gap), \
-                matrix(b, fb, p->k, p->n, p->transpose_b, gap), p->beta == 0 ? NULL : beta, \
-                output_of(matrix(to, fc, p->m, p->n, p->transpose_c, gap)), &report)
+                matrix_of(a, fa, p->m, p->k, p->transpose_a, gap), \
+                matrix_of(b, fb, p->k, p->n, p->transpose_b, gap), p->beta == 0 ? NULL : beta, \
+                output_of(matrix_of(to, fc, p->m, p->n, p->transpose_c, gap)), &report)
     if (p->scheme && strcmp(p->scheme, "cublas") == 0)
         contract.scheme = "native";
     s = RUN(reference, want);
@@ -110,21 +110,21 @@ done:
 static void native_has_the_bits_of_fused_multiply_adds(void **state)
 {
     (void)state;
-    compare(&(struct product){ "native", native, "f32", "f32", "f32", DATA_unit, 37, 51, 300,
-                               .alpha = 1 },
-            1);
-    compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_range, 130, 70, 290,
-                               .alpha = 1, .transpose_a = true },
-            2);
-    compare(&(struct product){ "native", native, "f32", "f32", "f32", DATA_special, 20, 30, 40,
-                               .alpha = 1.5, .beta = -2, .transpose_c = true },
-            3);
-    compare(&(struct product){ "native", native, "f16", "bf16", "f16", DATA_unit, 20, 30, 40,
-                               .alpha = 2, .transpose_b = true },
-            4);
+    compare_product(&(struct product){ "native", native, "f32", "f32", "f32", DATA_unit, 37, 51,
+                                       300, .alpha = 1 },
+                    1);
+    compare_product(&(struct product){ "native", native, "f64", "f64", "f64", DATA_range, 130, 70,
+                                       290, .alpha = 1, .transpose_a = true },
+                    2);
+    compare_product(&(struct product){ "native", native, "f32", "f32", "f32", DATA_special, 20, 30,
+                                       40, .alpha = 1.5, .beta = -2, .transpose_c = true },
+                    3);
+    compare_product(&(struct product){ "native", native, "f16", "bf16", "f16", DATA_unit, 20, 30,
+                                       40, .alpha = 2, .transpose_b = true },
+                    4);
 }
 
-/* The interpreter has the bits of the stated order: test/jit/test_order.c. */
+/* test/jit/test_order.c checks that the interpreter's bits have the stated order. */
 static void reproducible_sums_have_one_order(void **state)
 {
     static const char *const formats[][3] = { { "f64", "f64", "f64" },
@@ -137,61 +137,63 @@ static void reproducible_sums_have_one_order(void **state)
 
     (void)state;
     for (int i = 0; i < 25; i++)
-        compare(&(struct product){ NULL, reproducible, formats[i % 5][0], formats[i % 5][1],
-                                   formats[i % 5][2], data[i / 5], 1 + 17 * (i % 3),
-                                   70 - 9 * (i % 7), ks[(i + i / 5) % 5], i & 1, i & 2, i & 4,
-                                   i % 3 ? 1 : 1.5, i % 4 ? 0 : -2 },
-                i);
-    compare(&(struct product){ NULL, reproducible, "f32", "f32", "f32", DATA_spread, 190, 260, 700,
-                               .alpha = 1 },
-            3);
+        compare_product(&(struct product){ NULL, reproducible, formats[i % 5][0], formats[i % 5][1],
+                                           formats[i % 5][2], data[i / 5], 1 + 17 * (i % 3),
+                                           70 - 9 * (i % 7), ks[(i + i / 5) % 5], i & 1, i & 2,
+                                           i & 4, i % 3 ? 1 : 1.5, i % 4 ? 0 : -2 },
+                        i);
+    compare_product(&(struct product){ NULL, reproducible, "f32", "f32", "f32", DATA_spread, 190,
+                                       260, 700, .alpha = 1 },
+                    3);
 }
 
 static void residues_have_the_bits_of_the_exact_integer(void **state)
 {
     (void)state;
-    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
-                               .alpha = 1 },
-            5);
-    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_ties, 33, 40, 65,
-                               .alpha = 3, .beta = 0.5, .transpose_c = true, .transpose_a = true },
-            6);
-    compare(&(struct product){ "ozaki2", correct, "f128", "f128", "f128", DATA_spread, 9, 45, 50,
-                               .alpha = 1 },
-            7);
-    compare(&(struct product){ "ozaki2", correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
-                               .alpha = 1, .transpose_c = true },
-            8);
-    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
-                               .alpha = 1 },
-            9);
-    compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
-                               .alpha = 1 },
-            10);
-    compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f64", DATA_tiny, 20, 20, 30,
-                               .alpha = 1 },
-            10);
-    compare(&(struct product){ "ozaki2", correct, "f16", "f16", "f32", DATA_tiny, 20, 20, 30,
-                               .alpha = 1 },
-            11);
+    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 131, 67,
+                                       200, .alpha = 1 },
+                    5);
+    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_ties, 33, 40,
+                                       65, .alpha = 3, .beta = 0.5, .transpose_c = true,
+                                       .transpose_a = true },
+                    6);
+    compare_product(&(struct product){ "ozaki2", correct, "f128", "f128", "f128", DATA_spread, 9,
+                                       45, 50, .alpha = 1 },
+                    7);
+    compare_product(&(struct product){ "ozaki2", correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
+                                       .alpha = 1, .transpose_c = true },
+                    8);
+    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20,
+                                       30, .alpha = 1 },
+                    9);
+    compare_product(&(struct product){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20,
+                                       30, .alpha = 1 },
+                    10);
+    compare_product(&(struct product){ "ozaki2", correct, "f32", "f32", "f64", DATA_tiny, 20, 20,
+                                       30, .alpha = 1 },
+                    10);
+    compare_product(&(struct product){ "ozaki2", correct, "f16", "f16", "f32", DATA_tiny, 20, 20,
+                                       30, .alpha = 1 },
+                    11);
 }
 
-/* Long enough for chains to be promoted, on every path, and for a batch of them to be reduced. */
+/* k is long enough that chains are promoted on every path and that a batch of them is reduced. */
 static void residues_in_halves_have_the_same_bits(void **state)
 {
     (void)state;
-    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
-                               .alpha = 1 },
-            5);
-    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_ties, 33, 40, 2100,
-                               .alpha = 3, .beta = 0.5, .transpose_c = true, .transpose_a = true },
-            6);
-    compare(&(struct product){ "ozaki2-f16", correct, "f128", "f128", "f128", DATA_spread, 9, 45,
-                               50, .alpha = 1 },
-            7);
-    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
-                               .alpha = 1 },
-            9);
+    compare_product(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_unit, 131,
+                                       67, 200, .alpha = 1 },
+                    5);
+    compare_product(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_ties, 33,
+                                       40, 2100, .alpha = 3, .beta = 0.5, .transpose_c = true,
+                                       .transpose_a = true },
+                    6);
+    compare_product(&(struct product){ "ozaki2-f16", correct, "f128", "f128", "f128", DATA_spread,
+                                       9, 45, 50, .alpha = 1 },
+                    7);
+    compare_product(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_special, 20,
+                                       20, 30, .alpha = 1 },
+                    9);
 }
 
 static void residues_in_digits_have_the_same_bits(void **state)
@@ -199,34 +201,35 @@ static void residues_in_digits_have_the_same_bits(void **state)
     static const char *const scheme = "ozaki2-e4m3";
 
     (void)state;
-    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
-                               .alpha = 1 },
-            5);
-    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_ties, 33, 40, 1100,
-                               .alpha = 3, .beta = 0.5, .transpose_c = true, .transpose_a = true },
-            6);
-    compare(&(struct product){ scheme, correct, "f128", "f128", "f128", DATA_spread, 9, 45, 50,
-                               .alpha = 1 },
-            7);
-    compare(&(struct product){ scheme, correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50, .alpha = 1,
-                               .transpose_c = true },
-            8);
-    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
-                               .alpha = 1 },
-            9);
-    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_nothing, 20, 20, 30,
-                               .alpha = 1 },
-            11);
-    compare(&(struct product){ scheme, correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
-                               .alpha = 1 },
-            10);
+    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_unit, 131, 67,
+                                       200, .alpha = 1 },
+                    5);
+    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_ties, 33, 40,
+                                       1100, .alpha = 3, .beta = 0.5, .transpose_c = true,
+                                       .transpose_a = true },
+                    6);
+    compare_product(&(struct product){ scheme, correct, "f128", "f128", "f128", DATA_spread, 9, 45,
+                                       50, .alpha = 1 },
+                    7);
+    compare_product(&(struct product){ scheme, correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
+                                       .alpha = 1, .transpose_c = true },
+                    8);
+    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_special, 20, 20,
+                                       30, .alpha = 1 },
+                    9);
+    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_nothing, 20, 20,
+                                       30, .alpha = 1 },
+                    11);
+    compare_product(&(struct product){ scheme, correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
+                                       .alpha = 1 },
+                    10);
 }
 
-/* Products as large as residues have them, all of one sign, and few small ones: sums that are
- * promoted later than they must lose of these.  A is subnormal.  Lines hold all numbers from SIDE
- * on, so that some have the largest residue of a modulus, whatever scales them and, of A, whatever
- * inverse they are multiplied by.  Answers as gpu_faults_are_found wants it. */
-static int sum_largest(void *scheme)
+/* Multiplies elements of the largest residues and one sign, with a few small products between them:
+ * sums that are promoted too late lose these.  A is subnormal.  Lines hold consecutive integers
+ * from SIDE on, so that for each modulus some line has the largest residue, whatever the scale and
+ * A's factor are.  Returns a verdict for gpu_faults_are_found. */
+static int check_largest_sums(void *scheme)
 {
     enum { SIDE = 128, K = 2600, DOWN = -1074, UP = 1000 };
     static double a[SIDE * K], b[SIDE * K], c[SIDE * SIDE];
@@ -253,7 +256,7 @@ static int sum_largest(void *scheme)
                 strstr(limber_error_text(), "NVRTC")                           ? -1 :
                                                                                  0;
     for (int e = 0; s == LIMBER_STATUS_OK && e < SIDE * SIDE; e++) {
-        double sum = 0; /* of 28 bits */
+        double sum = 0; /* 28 bits */
 
         for (int p = 0; p < K; p++)
             sum += a[e / SIDE * K + p] * b[e % SIDE * K + p];
@@ -263,10 +266,10 @@ static int sum_largest(void *scheme)
     return right < 0 ? 3 : right == SIDE * SIDE;
 }
 
-/* A chain of 65,536 products of slices of 16, which is 2^24, and then odd ones, which a longer
- * chain loses.  Slices of 1520 in 11 bits are 1, 16 and -16, of 1521 1, 16 and -15.  Answers as
- * gpu_faults_are_found wants it. */
-static int sum_longest(void *scheme)
+/* Sums a chain of 65,536 products of slices of 16, which is 2^24, and then odd products, which a
+ * longer chain would lose.  In 11 bits 1520 has the slices 1, 16 and -16, and 1521 the slices 1, 16
+ * and -15.  Returns a verdict for gpu_faults_are_found. */
+static int check_longest_chain(void *scheme)
 {
     enum { ROWS = 2, COLS = 3, K = 70000, ODD = 11 };
     const limber_config config = { .size = sizeof(limber_config),
@@ -301,9 +304,9 @@ static int sum_longest(void *scheme)
     return right;
 }
 
-/* The stand-in for a GPU of 12.0 multiplies as that of 8.0 does, and no sanitizer follows kernels:
- * then long work says nothing more. */
-static bool is_multiplied_elsewhere(void)
+/* Returns whether a sanitizer runs, which follows no kernels, or the stand-in for 12.0, which
+ * multiplies as 8.0 does: long tests would add nothing there. */
+static bool is_long_test_useless(void)
 {
     return SANITIZED || (gpu_capability() == 120 && !getenv("LIMBER_TEST_GPU"));
 }
@@ -342,25 +345,25 @@ static void largest_residues_are_summed_exactly(void **state)
     };
 
     (void)state;
-    if (is_multiplied_elsewhere())
+    if (is_long_test_useless())
         skip();
     for (size_t i = 0; i < COUNT(schemes); i++)
-        if (sum_largest(schemes[i]) != 1)
+        if (check_largest_sums(schemes[i]) != 1)
             fail_msg("%s: %s", schemes[i], limber_error_text());
-    gpu_faults_are_found(bytes, COUNT(bytes), sum_largest, schemes[0]);
-    gpu_faults_are_found(late, COUNT(late), sum_largest, schemes[1]);
-    gpu_faults_are_found(digits, COUNT(digits), sum_largest, schemes[2]);
-    gpu_faults_are_found(slices, COUNT(slices), sum_largest, schemes[3]);
+    gpu_faults_are_found(bytes, COUNT(bytes), check_largest_sums, schemes[0]);
+    gpu_faults_are_found(late, COUNT(late), check_largest_sums, schemes[1]);
+    gpu_faults_are_found(digits, COUNT(digits), check_largest_sums, schemes[2]);
+    gpu_faults_are_found(slices, COUNT(slices), check_largest_sums, schemes[3]);
     if (gpu_capability() == 100)
-        assert_int_equal(sum_longest(schemes[3]), 1);
-    gpu_faults_are_found(digits, 1, sum_longest, schemes[3]);
+        assert_int_equal(check_longest_chain(schemes[3]), 1);
+    gpu_faults_are_found(digits, 1, check_longest_chain, schemes[3]);
 }
 
 /* Plans that know no sizes have large blocks; those of a small C, above, small ones. */
 static void large_blocks_have_the_same_bits(void **state)
 {
     (void)state;
-    if (is_multiplied_elsewhere())
+    if (is_long_test_useless())
         skip();
     plan_compare_chains("ozaki2", named("f64"), named("f64"), DATA_unit, 140, 270, 150, 65536);
     plan_compare_chains("ozaki2-f16", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 1024);
@@ -370,7 +373,7 @@ static void large_blocks_have_the_same_bits(void **state)
     plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
 }
 
-/* Sums leave their registers, or are reduced there, as they do where k exceeds 32,768 or more. */
+/* k exceeds 32,768, where sums leave their registers or are reduced in place. */
 static void long_sums_are_exact(void **state)
 {
     static const struct {
@@ -384,16 +387,16 @@ static void long_sums_are_exact(void **state)
     };
 
     (void)state;
-    if (is_multiplied_elsewhere())
+    if (is_long_test_useless())
         skip();
     for (size_t i = 0; i < COUNT(sums); i++)
         plan_compare_chains(sums[i].scheme, named(sums[i].format), named(sums[i].format), DATA_unit,
                             9, 18, sums[i].k, sums[i].chunk);
 }
 
-/* Products of the largest digits, all of one sign, for so long that 31 bits do not hold their sum:
- * residues are reduced on the way, slices leave for longer sums.  Shorter chains do not show
- * whether that happens.  Each line is one number, repeated. */
+/* Multiplies the largest digits, all of one sign, until 31 bits no longer hold the sum: residues
+ * are reduced on the way, slices are added to longer sums.  Shorter chains do not show whether that
+ * happens.  Each line is one number, repeated. */
 static void sums_beyond_31_bits_are_exact(void **state)
 {
     enum { SIDE = 4, RESIDUES = 70000, SLICES = 34000 };
@@ -402,13 +405,13 @@ static void sums_beyond_31_bits_are_exact(void **state)
     static int64_t z[SIDE * SIDE];
     limber_contract contract = {
         .size = sizeof contract, .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki2", .slices = 5
-    }; /* moduli: all bits of such sums */
+    }; /* moduli, as all bits of the sums matter */
 
     (void)state;
-    if (is_multiplied_elsewhere() || gpu_capability() < 80)
+    if (is_long_test_useless() || gpu_capability() < 80)
         skip();
     for (int i = 0; i < SIDE; i++) {
-        a[i] = 255 - 40 * i; /* the first is nearly p - 1 for many a modulus */
+        a[i] = 255 - 40 * i; /* the first is nearly p - 1 for many moduli p */
         x[i] = (int16_t)(4096 * i + 255);
     }
     if (limber_gemm(cuda, &contract, SIDE, SIDE, RESIDUES, NULL,
@@ -434,34 +437,34 @@ static void slices_have_the_bits_of_the_exact_integer(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        compare(&(struct product){ schemes[i], correct, "f64", "f64", "f64", DATA_ties, 30, 40, 70,
-                                   .alpha = 1 },
-                20 + i);
-        compare(&(struct product){ schemes[i], correct, "f32", "f32", "f32", DATA_unit, 30, 21, 170,
-                                   .alpha = 1, .transpose_b = true },
-                30 + i);
+        compare_product(&(struct product){ schemes[i], correct, "f64", "f64", "f64", DATA_ties, 30,
+                                           40, 70, .alpha = 1 },
+                        20 + i);
+        compare_product(&(struct product){ schemes[i], correct, "f32", "f32", "f32", DATA_unit, 30,
+                                           21, 170, .alpha = 1, .transpose_b = true },
+                        30 + i);
     }
 }
 
 static void integers_are_exact(void **state)
 {
     (void)state;
-    compare(
+    compare_product(
         &(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, 140, 30, 100, .alpha = 1 },
         40);
-    compare(&(struct product){ NULL, exact, "u8", "i8", "i32", DATA_bytes, 30, 30, 100, .alpha = 2,
-                               .beta = 3 },
-            41);
-    compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 30, 30, 100, .alpha = 1,
-                               .transpose_c = true },
-            42);
-    compare(
+    compare_product(&(struct product){ NULL, exact, "u8", "i8", "i32", DATA_bytes, 30, 30, 100,
+                                       .alpha = 2, .beta = 3 },
+                    41);
+    compare_product(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 30, 30, 100,
+                                       .alpha = 1, .transpose_c = true },
+                    42);
+    compare_product(
         &(struct product){ NULL, exact, "i32", "i32", "i64", DATA_ints, 30, 30, 100, .alpha = 1 },
         43);
-    compare(
+    compare_product(
         &(struct product){ NULL, native, "i32", "i32", "i32", DATA_range, 30, 30, 100, .alpha = 1 },
         44);
-    compare(
+    compare_product(
         &(struct product){ NULL, exact, "i16", "i16", "i16", DATA_range, 30, 30, 100, .alpha = 1 },
         45);
 }
@@ -469,19 +472,19 @@ static void integers_are_exact(void **state)
 static void long_accumulators_serve_any_data(void **state)
 {
     (void)state;
-    compare(&(struct product){ "accumulator", correct, "f64", "f64", "f64", DATA_range, 11, 13, 20,
-                               .alpha = 1 },
-            50);
-    compare(&(struct product){ "accumulator", correct, "f32", "f32", "f64", DATA_special, 11, 13,
-                               20, .alpha = -1, .beta = 2, .transpose_c = true },
-            51);
+    compare_product(&(struct product){ "accumulator", correct, "f64", "f64", "f64", DATA_range, 11,
+                                       13, 20, .alpha = 1 },
+                    50);
+    compare_product(&(struct product){ "accumulator", correct, "f32", "f32", "f64", DATA_special,
+                                       11, 13, 20, .alpha = -1, .beta = 2, .transpose_c = true },
+                    51);
 }
 
 /* ---- sums of tensor cores -------------------------------------------------------------------- */
 
 extern const struct backend limber_backend_cuda;
 
-static void same_plan(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k)
+static void check_plan(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k)
 {
     plan_compare(scheme, named("f32"), named("f32"), data, m, n, k);
 }
@@ -492,11 +495,11 @@ static void limbs_have_the_bits_of_tensor_cores(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(schemes); i++) {
-        same_plan(schemes[i], DATA_unit, 21, 35, 150);
-        same_plan(schemes[i], DATA_ints, 130, 9, 64);
+        check_plan(schemes[i], DATA_unit, 21, 35, 150);
+        check_plan(schemes[i], DATA_ints, 130, 9, 64);
     }
-    same_plan("fp32-f", DATA_unit, 9, 140, 37);
-    same_plan("fp32-m", DATA_bytes, 9, 14, 300);
+    check_plan("fp32-f", DATA_unit, 9, 140, 37);
+    check_plan("fp32-m", DATA_bytes, 9, 14, 300);
 }
 
 /* ---- clusters -------------------------------------------------------------------------------- */
@@ -509,8 +512,8 @@ static bool has_feature(const char *feature)
     return limber_backend_cuda.probe(&t, &d) && limber_target_has(&t, feature);
 }
 
-/* Two products side by side, of which the second begins behind the first in each matrix. */
-static void same_batch(int64_t m, int64_t n, int64_t k)
+/* Multiplies a batch of two, whose matrices follow each other without a gap. */
+static void check_batch(int64_t m, int64_t n, int64_t k)
 {
     const limber_batch batch = {
         .size = sizeof(limber_batch), .count = 2, .a = m * k, .b = n * k, .c = m * n
@@ -534,8 +537,8 @@ static void same_batch(int64_t m, int64_t n, int64_t k)
     free(got);
 }
 
-/* One row of tiles is for blocks by themselves; of an odd number the last has a block beside it
- * that has none. */
+/* One row of tiles uses blocks without clusters.  With an odd number of rows, the last block's
+ * partner has no tile. */
 static void clusters_have_the_same_bits(void **state)
 {
     static const int64_t rows[] = { 100, 256, 300, 600 };
@@ -544,21 +547,21 @@ static void clusters_have_the_same_bits(void **state)
     if (!has_feature("wgmma") && !has_feature("tcgen05"))
         return;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20, 300,
-                                   .alpha = 1, .transpose_b = i & 1 },
-                90 + i);
-        same_plan("fp32-f", DATA_unit, rows[i], 12, 70);
+        compare_product(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20,
+                                           300, .alpha = 1, .transpose_b = i & 1 },
+                        90 + i);
+        check_plan("fp32-f", DATA_unit, rows[i], 12, 70);
     }
-    compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 140, 270, 130,
-                               .alpha = 2, .beta = 3, .transpose_c = true },
-            94);
-    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 259, 9, 140,
-                               .alpha = 1 },
-            95);
-    same_batch(200, 30, 150);
+    compare_product(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 140, 270, 130,
+                                       .alpha = 2, .beta = 3, .transpose_c = true },
+                    94);
+    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 259, 9,
+                                       140, .alpha = 1 },
+                    95);
+    check_batch(200, 30, 150);
 }
 
-/* Sums of integers are exact in any order. */
+/* cuBLAS may multiply integers because their sums are exact in any order. */
 static void cublas_multiplies_where_it_may(void **state)
 {
     limber_contract contract = native;
@@ -566,11 +569,12 @@ static void cublas_multiplies_where_it_may(void **state)
     (void)state;
     contract.scheme = "cublas";
     for (int i = 0; i < 8; i++)
-        compare(&(struct product){ "cublas", contract, i & 1 ? "f32" : "f64", i & 1 ? "f32" : "f64",
-                                   i & 1 ? "f32" : "f64", DATA_bytes, 33, 17, 20, .alpha = 1,
-                                   .beta = i & 1, .transpose_a = i & 2, .transpose_b = i & 4,
-                                   .transpose_c = i > 3 },
-                (uint64_t)(80 + i));
+        compare_product(&(struct product){ "cublas", contract, i & 1 ? "f32" : "f64",
+                                           i & 1 ? "f32" : "f64", i & 1 ? "f32" : "f64", DATA_bytes,
+                                           33, 17, 20, .alpha = 1, .beta = i & 1,
+                                           .transpose_a = i & 2, .transpose_b = i & 4,
+                                           .transpose_c = i > 3 },
+                        (uint64_t)(80 + i));
 }
 
 /* ---- threads, devices
@@ -622,7 +626,7 @@ static void threads_share_contexts_and_devices(void **state)
     assert_int_equal(limber_create(&absent, &none), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "device = 99"));
     if (limber_create(&other, &second))
-        other = cuda; /* there is one device */
+        other = cuda; /* this machine has one device */
     for (uint64_t i = 0; i < COUNT(thread); i++) {
         worker[i] = (struct worker){ i & 1 ? other : cuda, 500 + i, false };
         assert_int_equal(pthread_create(&thread[i], NULL, multiply_often, &worker[i]), 0);
@@ -635,10 +639,10 @@ static void threads_share_contexts_and_devices(void **state)
         limber_destroy(other);
 }
 
-/* ---- the harness finds what is wrong --------------------------------------------------------- */
+/* ---- planted faults -------------------------------------------------------------------------- */
 
-/* In kernels for which capability what becomes of which line.  Compiled for another scheme or
- * device the line is not there to be wrong. */
+/* Faults by the capability whose kernels contain the line.  In a kernel for another scheme or
+ * device the line is missing. */
 static const struct gpu_fault faults[] = {
     { 80, "a dropped barrier", "        meet<of_warp>();\\n=>" },
     { 80, "a wrong stage",
@@ -708,19 +712,19 @@ static const struct gpu_fault faults[] = {
       "columns_before(); /*" },
 };
 
-/* Of lines that begin anywhere, whose elements come one by one. */
+/* Faults in the code for unaligned lines, whose elements are fetched one by one. */
 static const struct gpu_fault faults_of_elements[] = {
     { 80, "a missing edge",
       "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
     { 80, "pieces that begin anywhere", "from % 16 == 0 && (along=>(along" },
 };
 
-/* Of lines that end anywhere. */
+/* Faults in the code for lines that end anywhere. */
 static const struct gpu_fault faults_of_ends[] = {
     { 80, "pieces that end anywhere", "(along ? length : lines) % (16 / size) == 0=>1" },
 };
 
-/* k, and elements from line to line. */
+/* k, and the leading dimension in elements */
 struct faulty {
     int64_t k, stride;
 };
@@ -765,12 +769,12 @@ static void planted_faults_are_found(void **state)
 static void empty_products_are_beta_c(void **state)
 {
     (void)state;
-    compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 5, 7, 0,
-                               .alpha = 1, .beta = 2 },
-            60);
-    compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_unit, 5, 7, 0, .alpha = 1 },
-            61);
-    compare(
+    compare_product(&(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 5, 7, 0,
+                                       .alpha = 1, .beta = 2 },
+                    60);
+    compare_product(
+        &(struct product){ NULL, exact, "i8", "i8", "i32", DATA_unit, 5, 7, 0, .alpha = 1 }, 61);
+    compare_product(
         &(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 0, 7, 3, .alpha = 1 },
         62);
 }

@@ -16,12 +16,12 @@
 
 #include <cmocka.h>
 
-/* Two rows of tiles on Hopper, where blocks work in pairs; one where products are those of other
- * tests, and what is done with them is tested. */
+/* ROWS gives two rows of tiles on Hopper, where blocks work in pairs; FEW_ROWS gives one, for tests
+ * of what follows the product. */
 enum { ROWS = 140, FEW_ROWS = 40, N = 30, K = 50, MOST = 3, GAP = 4 };
 static int64_t M = ROWS;
 
-/* Each way to multiply, on a capability or two that has it. */
+/* Capabilities on which a scheme is tested: one or two that have it. */
 enum { ON_75 = 1, ON_80 = 2, ON_90 = 4, ON_all = 7, ON_100 = 8, ON_120 = 16 };
 
 static const struct scheme {
@@ -30,7 +30,7 @@ static const struct scheme {
     enum data data;
     int on;
     int split;
-    bool alone; /* its sums are a device's: products alone have the same bits */
+    bool alone; /* sums in the device's order: single products give the same bits */
     const char *unit; /* of LIMBER_CONTRACT_SIMULATE */
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all | ON_100, 0, false },
@@ -43,7 +43,7 @@ static const struct scheme {
       true },
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
     { LIMBER_CONTRACT_CORRECT, "accumulator", "f64", "f64", DATA_range, ON_80, 0, false },
-    /* narrow lanes, wide ones, scales of blocks, random numbers */
+    /* narrow lanes, wide ones, block scales, random numbers */
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "h100-fp16" },
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_range, ON_80, 0, false, "a100-bf16" },
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "b200-nvfp4" },
@@ -55,8 +55,9 @@ static const struct scheme {
       "b200-mxe5m2 b=e2m3" },
 };
 
-/* The stand-ins for devices after Hopper multiply what these have of their own. */
-static bool is_on(int on)
+/* Returns whether this capability is in the set.  The stand-ins for devices after Hopper compute
+ * only with the instructions that are new on these. */
+static bool is_on_device(int on)
 {
     int capability = gpu_capability(), too = getenv("LIMBER_TEST_GPU") ? ON_90 : 0;
 
@@ -67,7 +68,8 @@ static bool is_on(int on)
                                     ON_120 | too);
 }
 
-/* Where the matrices of an operand lie. */
+/* Placement of an operand's matrices: equal strides, one shared matrix, or an array of
+ * addresses. */
 enum lie { LIE_steps, LIE_shared, LIE_addresses };
 
 struct operand {
@@ -79,8 +81,8 @@ struct operand {
     const void *at[MOST], *host_at[MOST];
 };
 
-static void make(struct operand *o, struct rng *r, limber_format f, enum data data, int64_t rows,
-                 int64_t cols, enum lie lie)
+static void make_operand(struct operand *o, struct rng *r, limber_format f, enum data data,
+                         int64_t rows, int64_t cols, enum lie lie)
 {
     size_t numbers;
 
@@ -89,7 +91,7 @@ static void make(struct operand *o, struct rng *r, limber_format f, enum data da
     numbers = (size_t)(MOST * (rows * cols + GAP));
     o->host = malloc(numbers * f.size);
     fill(r, data, f, o->host, numbers);
-    if (data == DATA_range) /* not of all matrices: units have lanes for such tiles */
+    if (data == DATA_range) /* not in all matrices, because units use other lanes for such tiles */
         fill(r, DATA_unit, f, o->host, (size_t)(rows * cols));
     o->there = gpu_put(o->host, numbers * f.size);
     for (int g = 0; g < MOST; g++) { /* addresses in no order */
@@ -100,7 +102,7 @@ static void make(struct operand *o, struct rng *r, limber_format f, enum data da
     }
 }
 
-static void drop(struct operand *o)
+static void free_operand(struct operand *o)
 {
     gpu_drop(o->there);
     free(o->host);
@@ -145,8 +147,8 @@ static limber_contract contract_of(const struct scheme *s)
     return c;
 }
 
-static limber_status run(limber_context *ctx, const struct scheme *s, const struct operand x[3],
-                         int64_t count, const limber_queue *queue)
+static limber_status run_batch(limber_context *ctx, const struct scheme *s,
+                               const struct operand x[3], int64_t count, const limber_queue *queue)
 {
     const limber_contract contract = contract_of(s);
     bool there = ctx == cuda;
@@ -156,18 +158,18 @@ static limber_status run(limber_context *ctx, const struct scheme *s, const stru
                       matrix_of(&x[1], there), NULL, output_of(matrix_of(&x[2], there)), NULL);
 }
 
-static long launches(void)
+static long count_launches(void)
 {
     return driver.simt_launches ? driver.simt_launches() : 0;
 }
 
-/* What C is to be, in host memory. */
-static void expect(const struct scheme *s, const struct operand x[3])
+/* Computes the expected C in host memory. */
+static void compute_expected(const struct scheme *s, const struct operand x[3])
 {
     const limber_contract contract = contract_of(s);
 
     if (!s->alone) {
-        assert_int_equal(run(reference, s, x, MOST, NULL), LIMBER_STATUS_OK);
+        assert_int_equal(run_batch(reference, s, x, MOST, NULL), LIMBER_STATUS_OK);
         return;
     }
     for (int g = 0; g < MOST; g++) {
@@ -185,8 +187,8 @@ static void expect(const struct scheme *s, const struct operand x[3])
     gpu_get(x[2].host, x[2].there);
 }
 
-/* C on the device is as in host memory. */
-static void compare(const struct scheme *s, const struct operand *c, const char *got)
+/* Compares C on the device with C in host memory. */
+static void compare_c(const struct scheme *s, const struct operand *c, const char *got)
 {
     size_t bytes = c->there.bytes;
 
@@ -201,7 +203,7 @@ static void same_numbers(const struct scheme *s, const struct operand *c)
     char *got = malloc(c->there.bytes);
 
     gpu_get(got, c->there);
-    compare(s, c, got);
+    compare_c(s, c, got);
     free(got);
 }
 
@@ -211,31 +213,31 @@ static void same_c(const struct scheme *s, const struct operand x[3])
     char *got = malloc(c->there.bytes);
 
     gpu_get(got, c->there);
-    if (s->alone) /* nothing of the batch's is left */
+    if (s->alone) /* leave no trace of the batch */
         gpu_upload(c->there, c->host);
-    expect(s, x);
-    compare(s, c, got);
+    compute_expected(s, x);
+    compare_c(s, c, got);
     free(got);
 }
 
-static void a_batch_is_one_launch_a_step(int i, enum lie a, enum lie b, enum lie c)
+static void a_batch_takes_one_launch_per_step(int i, enum lie a, enum lie b, enum lie c)
 {
     const struct scheme *s = &schemes[i];
     struct rng r = { 5 };
     struct operand x[3];
     long before, few, many;
 
-    make(&x[0], &r, named(s->format), s->data, M, K, a);
-    make(&x[1], &r, named(s->format), s->data, K, N, b);
-    make(&x[2], &r, named(s->result), DATA_bytes, M, N, c);
-    if (run(cuda, s, x, 2, NULL))
+    make_operand(&x[0], &r, named(s->format), s->data, M, K, a);
+    make_operand(&x[1], &r, named(s->format), s->data, K, N, b);
+    make_operand(&x[2], &r, named(s->result), DATA_bytes, M, N, c);
+    if (run_batch(cuda, s, x, 2, NULL))
         fail_msg("%s", limber_error_text());
-    before = launches();
-    assert_int_equal(run(cuda, s, x, 2, NULL), LIMBER_STATUS_OK);
-    few = launches() - before;
-    before = launches();
-    assert_int_equal(run(cuda, s, x, MOST, NULL), LIMBER_STATUS_OK);
-    many = launches() - before;
+    before = count_launches();
+    assert_int_equal(run_batch(cuda, s, x, 2, NULL), LIMBER_STATUS_OK);
+    few = count_launches() - before;
+    before = count_launches();
+    assert_int_equal(run_batch(cuda, s, x, MOST, NULL), LIMBER_STATUS_OK);
+    many = count_launches() - before;
     same_c(s, x);
     print_message("%-9s of %-4s %ld launches\n",
                   s->unit   ? "simulated" :
@@ -246,10 +248,10 @@ static void a_batch_is_one_launch_a_step(int i, enum lie a, enum lie b, enum lie
     if (i == 0 && driver.simt_launches) /* scan, limbs, products, C */
         assert_int_equal(many, 4);
     for (int k = 0; k < 3; k++)
-        drop(&x[k]);
+        free_operand(&x[k]);
 }
 
-/* Whether the batch of that scheme is right, as gpu_faults_are_found wants it. */
+/* Runs the batch of a scheme and returns a verdict for gpu_faults_are_found. */
 static int batch_is_right(void *which)
 {
     const struct scheme *s = &schemes[*(const int *)which];
@@ -266,22 +268,22 @@ static int batch_is_right(void *which)
 
     if (limber_create(&own, &config))
         return 2;
-    make(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
-    make(&x[1], &r, named(s->format), s->data, K, N, LIE_steps);
-    make(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
+    make_operand(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
+    make_operand(&x[1], &r, named(s->format), s->data, K, N, LIE_steps);
+    make_operand(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
     batch = batch_of(x, MOST, true);
     if (gemm_batch(own, &contract, NULL, &batch, M, N, K, NULL, matrix_of(&x[0], true),
                    matrix_of(&x[1], true), NULL, output_of(matrix_of(&x[2], true)), NULL))
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     got = malloc(x[2].there.bytes);
     gpu_get(got, x[2].there);
-    expect(s, x);
+    compute_expected(s, x);
     for (size_t i = 0; i < x[2].there.bytes / x[2].f.size; i++)
         right &= same_number(x[2].f, x[2].host + i * x[2].f.size, got + i * x[2].f.size);
     free(got);
     limber_destroy(own);
     for (int i = 0; i < 3; i++)
-        drop(&x[i]);
+        free_operand(&x[i]);
     return right;
 }
 
@@ -303,7 +305,7 @@ static void faults_of_batches_are_found(void **state)
     int units[2] = { 9, 10 };
 
     (void)state;
-    if (!is_on(ON_80))
+    if (!is_on_device(ON_80))
         skip();
     for (int i = 0; i < 2; i++)
         assert_int_equal(batch_is_right(&units[i]), 1);
@@ -315,13 +317,13 @@ static void batches_take_as_many_launches_as_one_product(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(schemes); i++)
-        if (is_on(schemes[i].on))
-            a_batch_is_one_launch_a_step((int)i, i % 3 ? LIE_steps : LIE_addresses,
-                                         i % 3 == 1 ? LIE_shared : LIE_steps,
-                                         i % 2 ? LIE_steps : LIE_addresses);
+        if (is_on_device(schemes[i].on))
+            a_batch_takes_one_launch_per_step((int)i, i % 3 ? LIE_steps : LIE_addresses,
+                                              i % 3 == 1 ? LIE_shared : LIE_steps,
+                                              i % 2 ? LIE_steps : LIE_addresses);
 }
 
-/* Complex matrices: numbers of the operands are pairs, so that operands are twice as wide. */
+/* Multiplies complex matrices, whose elements are pairs, so that operands are twice as wide. */
 static limber_status run_complex(limber_context *ctx, const struct scheme *s,
                                  const struct operand x[3], int64_t count,
                                  limber_complex_method method, const void *alpha, const void *beta)
@@ -346,7 +348,7 @@ static limber_status run_complex(limber_context *ctx, const struct scheme *s,
     return limber_run(ctx, &p, NULL);
 }
 
-static void complex_batches_are_one_launch_a_step(void **state)
+static void complex_batches_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
         { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_90, 0, false },
@@ -355,26 +357,26 @@ static void complex_batches_are_one_launch_a_step(void **state)
     struct rng r = { 8 };
 
     (void)state;
-    if (!is_on(ON_90))
+    if (!is_on_device(ON_90))
         skip();
     for (size_t i = 0; i < COUNT(complex); i++) {
         const struct scheme *s = &complex[i];
         struct operand x[3], host;
         long before, few;
 
-        make(&x[0], &r, named(s->format), s->data, M, 2 * K, LIE_addresses);
-        make(&x[1], &r, named(s->format), s->data, K, 2 * N, i ? LIE_steps : LIE_shared);
-        make(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, LIE_steps);
+        make_operand(&x[0], &r, named(s->format), s->data, M, 2 * K, LIE_addresses);
+        make_operand(&x[1], &r, named(s->format), s->data, K, 2 * N, i ? LIE_steps : LIE_shared);
+        make_operand(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, LIE_steps);
         if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL))
             fail_msg("%s", limber_error_text());
-        before = launches();
+        before = count_launches();
         assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
-        few = launches() - before;
-        before = launches();
+        few = count_launches() - before;
+        before = count_launches();
         assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
-        assert_int_equal(launches() - before, few);
+        assert_int_equal(count_launches() - before, few);
         assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
         same_numbers(s, &x[2]);
@@ -385,12 +387,12 @@ static void complex_batches_are_one_launch_a_step(void **state)
         assert_non_null(strstr(limber_error_text(), "all in host memory"));
         x[1] = host;
         for (int k = 0; k < 3; k++)
-            drop(&x[k]);
+            free_operand(&x[k]);
     }
 }
 
 /* A B and, with beta, C are terms of a second product. */
-static void complex_scalars_are_one_launch_a_step(void **state)
+static void complex_scalars_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
         { LIMBER_CONTRACT_CORRECT, NULL, "f32", "f32", DATA_unit, ON_all, 0, false },
@@ -410,24 +412,27 @@ static void complex_scalars_are_one_launch_a_step(void **state)
         long before, few;
         char *start;
 
-        if (!is_on(s->on) || !is_taken((size_t)(i + i / 2), 2)) /* with beta and without */
+        if (!is_on_device(s->on) || !is_taken((size_t)(i + i / 2), 2)) /* with and without beta */
             continue;
-        make(&x[0], &r, named(s->format), s->data, M, 2 * K, i & 2 ? LIE_addresses : LIE_steps);
-        make(&x[1], &r, named(s->format), s->data, K, 2 * N, i & 2 ? LIE_steps : LIE_shared);
-        make(&x[2], &r, named(s->result), DATA_ints, M, 2 * N, i & 2 ? LIE_addresses : LIE_steps);
+        make_operand(&x[0], &r, named(s->format), s->data, M, 2 * K,
+                     i & 2 ? LIE_addresses : LIE_steps);
+        make_operand(&x[1], &r, named(s->format), s->data, K, 2 * N,
+                     i & 2 ? LIE_steps : LIE_shared);
+        make_operand(&x[2], &r, named(s->result), DATA_ints, M, 2 * N,
+                     i & 2 ? LIE_addresses : LIE_steps);
         start = malloc(x[2].there.bytes);
         memcpy(start, x[2].host, x[2].there.bytes);
         if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, scale, keep))
             fail_msg("%s", limber_error_text());
-        before = launches();
+        before = count_launches();
         assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, scale, keep),
                          LIMBER_STATUS_OK);
-        few = launches() - before;
+        few = count_launches() - before;
         gpu_upload(x[2].there, start);
-        before = launches();
+        before = count_launches();
         assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, scale, keep),
                          LIMBER_STATUS_OK);
-        assert_int_equal(launches() - before, few);
+        assert_int_equal(count_launches() - before, few);
         print_message("%s, complex alpha%s: %ld launches\n", s->format, keep ? " and beta" : "",
                       few);
         assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, scale, keep),
@@ -435,13 +440,14 @@ static void complex_scalars_are_one_launch_a_step(void **state)
         same_numbers(s, &x[2]);
         free(start);
         for (int k = 0; k < 3; k++)
-            drop(&x[k]);
+            free_operand(&x[k]);
     }
     M = ROWS;
 }
 
-/* Sums of parts and three products of all matrices, and pairs of these. */
-static void three_products_are_one_launch_a_step(void **state)
+/* The three-product method runs each step once for all matrices: sums of parts, products, and
+ * pairs. */
+static void three_products_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
         { LIMBER_CONTRACT_FAST, "native", "f64", "f64", DATA_unit, ON_80, 0, false },
@@ -452,39 +458,39 @@ static void three_products_are_one_launch_a_step(void **state)
 
     (void)state;
     M = FEW_ROWS;
-    for (int i = 0; i < 9; i += 2) { /* each scheme, and each way to lie */
+    for (int i = 0; i < 9; i += 2) { /* each scheme and each placement */
         const struct scheme *s = &complex[i / 3];
         struct rng r = { 28 + (uint64_t)i };
         struct operand x[3];
         long before, few;
 
-        if (!is_on(s->on) || (i > 2 && !is_taken((size_t)(i / 2 + 1), 2)))
+        if (!is_on_device(s->on) || (i > 2 && !is_taken((size_t)(i / 2 + 1), 2)))
             continue;
-        make(&x[0], &r, named(s->format), s->data, M, 2 * K, lies[i % 3]);
-        make(&x[1], &r, named(s->format), s->data, K, 2 * N, lies[(i + i / 3) % 3]);
-        make(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, lies[i % 2]);
+        make_operand(&x[0], &r, named(s->format), s->data, M, 2 * K, lies[i % 3]);
+        make_operand(&x[1], &r, named(s->format), s->data, K, 2 * N, lies[(i + i / 3) % 3]);
+        make_operand(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, lies[i % 2]);
         if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL))
             fail_msg("%s", limber_error_text());
-        before = launches();
+        before = count_launches();
         assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
                          LIMBER_STATUS_OK);
-        few = launches() - before;
-        before = launches();
+        few = count_launches() - before;
+        before = count_launches();
         assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
                          LIMBER_STATUS_OK);
-        assert_int_equal(launches() - before, few);
+        assert_int_equal(count_launches() - before, few);
         print_message("%s, three products: %ld launches\n", s->format, few);
         assert_int_equal(
             run_complex(reference, s, x, MOST, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
             LIMBER_STATUS_OK);
         same_numbers(s, &x[2]);
         for (int k = 0; k < 3; k++)
-            drop(&x[k]);
+            free_operand(&x[k]);
     }
     M = ROWS;
 }
 
-/* One matrix of the batch has sums that do not fit. */
+/* One matrix of the batch has sums that do not fit its result. */
 static void refused_batches_leave_c(void **state)
 {
     static const struct scheme s = {
@@ -498,14 +504,14 @@ static void refused_batches_leave_c(void **state)
     char *got;
 
     (void)state;
-    if (!is_on(ON_90))
+    if (!is_on_device(ON_90))
         skip();
-    make(&x[0], &r, named("i64"), s.data, M, 2 * K, LIE_steps);
-    make(&x[1], &r, named("i64"), s.data, K, 2 * N, LIE_steps);
-    make(&x[2], &r, named("i64"), DATA_bytes, M, 2 * N, LIE_steps);
+    make_operand(&x[0], &r, named("i64"), s.data, M, 2 * K, LIE_steps);
+    make_operand(&x[1], &r, named("i64"), s.data, K, 2 * N, LIE_steps);
+    make_operand(&x[2], &r, named("i64"), DATA_bytes, M, 2 * N, LIE_steps);
     got = malloc(x[2].there.bytes);
     last = (int64_t *)(void *)x[0].host + (MOST - 1) * x[0].step;
-    for (int i = 0; i < 2 * K; i++) /* its sums exceed 63 bits */
+    for (int i = 0; i < 2 * K; i++) /* sums exceed 63 bits */
         last[i] = (int64_t)1 << 61;
     gpu_upload(x[0].there, x[0].host);
     for (int i = 0; i < 2; i++) {
@@ -513,17 +519,17 @@ static void refused_batches_leave_c(void **state)
                          i ? LIMBER_STATUS_NO_SCHEME : LIMBER_STATUS_RANGE);
         gpu_get(got, x[2].there);
         assert_memory_equal(got, x[2].host, x[2].there.bytes);
-        if (run_complex(cuda, &s, x, MOST - 1, methods[i], NULL, NULL)) /* without it */
+        if (run_complex(cuda, &s, x, MOST - 1, methods[i], NULL, NULL)) /* without that matrix */
             fail_msg("%s", limber_error_text());
         gpu_upload(x[2].there, x[2].host);
     }
     free(got);
     for (int k = 0; k < 3; k++)
-        drop(&x[k]);
+        free_operand(&x[k]);
 }
 
-/* With room for some of the products only, these follow each other. */
-static void batches_fit_the_workspace(void **state)
+/* A workspace for only some of the products makes these run one after the other. */
+static void small_workspaces_serialize_batches(void **state)
 {
     const struct scheme *s = &schemes[0];
     limber_contract contract = contract_of(s);
@@ -537,11 +543,11 @@ static void batches_fit_the_workspace(void **state)
     long before, whole, waits;
 
     (void)state;
-    if (!is_on(ON_90))
+    if (!is_on_device(ON_90))
         skip();
-    make(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
-    make(&x[1], &r, named(s->format), s->data, K, N, LIE_addresses);
-    make(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
+    make_operand(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
+    make_operand(&x[1], &r, named(s->format), s->data, K, N, LIE_addresses);
+    make_operand(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
     batch = batch_of(x, MOST, true);
     p = gemm_problem(&contract, M, N, K, NULL, matrix_of(&x[0], true), matrix_of(&x[1], true), NULL,
                      output_of(matrix_of(&x[2], true)));
@@ -553,29 +559,29 @@ static void batches_fit_the_workspace(void **state)
     assert_true(best > (MOST - 1) * one && best <= MOST * one);
     room = gpu_queue(&queue, best);
     queue.capture = LIMBER_CAPTURE_NONE;
-    if (run(cuda, s, x, MOST, &queue))
+    if (run_batch(cuda, s, x, MOST, &queue))
         fail_msg("%s", limber_error_text());
-    before = launches();
+    before = count_launches();
     waits = driver.simt_waits ? driver.simt_waits() : 0;
-    assert_int_equal(run(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
-    whole = launches() - before;
-    if (driver.simt_waits) /* for what the scans find */
+    assert_int_equal(run_batch(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
+    whole = count_launches() - before;
+    if (driver.simt_waits) /* waits for the results of scans */
         assert_int_equal(driver.simt_waits() - waits, 1);
-    queue.bytes = 2 * one + one / 2; /* two, and one */
-    before = launches();
-    assert_int_equal(run(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
+    queue.bytes = 2 * one + one / 2; /* room for two products, then for one */
+    before = count_launches();
+    assert_int_equal(run_batch(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
     if (driver.simt_launches)
-        assert_int_equal(launches() - before, whole + 3);
+        assert_int_equal(count_launches() - before, whole + 3);
     assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
     same_c(s, x);
     driver.cuStreamDestroy_v2(queue.stream);
     gpu_drop(room);
     for (int i = 0; i < 3; i++)
-        drop(&x[i]);
+        free_operand(&x[i]);
 }
 
-/* Played with other operands, some of another class. */
-static void batches_are_recorded(void **state)
+/* Graphs are replayed on other operands, some of another class. */
+static void batches_are_recorded_into_graphs(void **state)
 {
     static const enum data data[] = { DATA_unit, DATA_range };
     const struct scheme *s = &schemes[0];
@@ -586,16 +592,16 @@ static void batches_are_recorded(void **state)
     void *play;
 
     (void)state;
-    if (!is_on(ON_80))
+    if (!is_on_device(ON_80))
         skip();
-    make(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
-    make(&x[1], &r, named(s->format), s->data, K, N, LIE_shared);
-    make(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
+    make_operand(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
+    make_operand(&x[1], &r, named(s->format), s->data, K, N, LIE_shared);
+    make_operand(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
     room = gpu_queue(&queue, (size_t)16 << 20);
-    if (run(cuda, s, x, MOST, &queue))
+    if (run_batch(cuda, s, x, MOST, &queue))
         fail_msg("%s", limber_error_text());
     assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
-    if (run(cuda, s, x, MOST, &queue))
+    if (run_batch(cuda, s, x, MOST, &queue))
         fail_msg("%s", limber_error_text());
     play = gpu_recorded(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
@@ -608,10 +614,10 @@ static void batches_are_recorded(void **state)
     driver.cuStreamDestroy_v2(queue.stream);
     gpu_drop(room);
     for (int i = 0; i < 3; i++)
-        drop(&x[i]);
+        free_operand(&x[i]);
 }
 
-/* The mock's products are one call of it.  Sums of integers are exact in any order. */
+/* The mock cuBLAS multiplies a batch in one call.  Sums of integers are exact in any order. */
 static void cublas_takes_batches_at_once(void **state)
 {
     static const enum lie lies[][3] = {
@@ -628,7 +634,7 @@ static void cublas_takes_batches_at_once(void **state)
     long (*calls)(void);
 
     (void)state;
-    if (!driver.simt_launches || !is_on(ON_90))
+    if (!driver.simt_launches || !is_on_device(ON_90))
         skip();
     mock = dlopen(SIMT_CUBLAS, RTLD_LAZY);
     assert_non_null(mock);
@@ -644,18 +650,18 @@ static void cublas_takes_batches_at_once(void **state)
         struct operand x[3];
         long before;
 
-        make(&x[0], &r, named(f), s.data, M, K, lie[0]);
-        make(&x[1], &r, named(f), s.data, K, N, lie[1]);
-        make(&x[2], &r, named(f), DATA_bytes, M, N, lie[2]);
+        make_operand(&x[0], &r, named(f), s.data, M, K, lie[0]);
+        make_operand(&x[1], &r, named(f), s.data, K, N, lie[1]);
+        make_operand(&x[2], &r, named(f), DATA_bytes, M, N, lie[2]);
         before = calls();
-        if (run(cuda, &s, x, MOST, NULL))
+        if (run_batch(cuda, &s, x, MOST, NULL))
             fail_msg("%s", limber_error_text());
         assert_int_equal(calls() - before, i / 2 < 3 ? 1 : MOST); /* of both kinds: each alone */
         s.scheme = "native";
-        assert_int_equal(run(reference, &s, x, MOST, NULL), LIMBER_STATUS_OK);
+        assert_int_equal(run_batch(reference, &s, x, MOST, NULL), LIMBER_STATUS_OK);
         same_numbers(&s, &x[2]);
         for (int k = 0; k < 3; k++)
-            drop(&x[k]);
+            free_operand(&x[k]);
     }
     limber_destroy(cuda);
     cuda = plain;
@@ -668,12 +674,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_take_as_many_launches_as_one_product),
         cmocka_unit_test(faults_of_batches_are_found),
-        cmocka_unit_test(complex_batches_are_one_launch_a_step),
-        cmocka_unit_test(complex_scalars_are_one_launch_a_step),
-        cmocka_unit_test(three_products_are_one_launch_a_step),
+        cmocka_unit_test(complex_batches_take_one_launch_per_step),
+        cmocka_unit_test(complex_scalars_take_one_launch_per_step),
+        cmocka_unit_test(three_products_take_one_launch_per_step),
         cmocka_unit_test(refused_batches_leave_c),
-        cmocka_unit_test(batches_fit_the_workspace),
-        cmocka_unit_test(batches_are_recorded),
+        cmocka_unit_test(small_workspaces_serialize_batches),
+        cmocka_unit_test(batches_are_recorded_into_graphs),
         cmocka_unit_test(cublas_takes_batches_at_once),
     };
 

@@ -21,10 +21,10 @@
 
 enum { M = 33, N = 29, K = 70, MANY = 3 };
 
-/* MANY products, A and B of f, C of fc: on the interpreter, on the GPU from host memory and from
- * device memory. */
-static void everywhere(limber_contract contract, const char *format, const char *result,
-                       enum data data, const limber_queue *queue, const limber_batch *batch)
+/* Multiplies MANY pairs on the interpreter and on the GPU from host and from device memory, and
+ * compares.  f: format of A and B; fc: of C. */
+static void compare_everywhere(limber_contract contract, const char *format, const char *result,
+                               enum data data, const limber_queue *queue, const limber_batch *batch)
 {
     limber_format f = named(format), fc = named(result);
     size_t na = MANY * M * K * f.size, nb = MANY * K * N * f.size, nc = MANY * M * N * fc.size;
@@ -58,7 +58,7 @@ static void everywhere(limber_contract contract, const char *format, const char 
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
     gpu_get(got, rc);
     assert_memory_equal(got, want, nc);
-    /* of subnormal numbers the host's scan is content with a wider class */
+    /* the host's scan classifies subnormal numbers more coarsely than the device's */
     if (s == LIMBER_STATUS_OK && data != DATA_tiny && strcmp(device.kernel, host.kernel))
         fail_msg("%s of %s: a scan on the device finds another class", data_name(data), format);
     gpu_drop(ra);
@@ -82,26 +82,28 @@ static void operands_may_lie_on_the_device(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(data); i++) {
         if (is_taken(i, 2))
-            everywhere(correct, "f64", "f64", data[i], NULL, NULL);
+            compare_everywhere(correct, "f64", "f64", data[i], NULL, NULL);
         if (is_taken(i + 1, 2))
-            everywhere(correct, "f32", "f32", data[i], NULL, NULL);
+            compare_everywhere(correct, "f32", "f32", data[i], NULL, NULL);
     }
-    everywhere(plain, "f32", "f32", DATA_unit, NULL, &batch);
-    everywhere(correct, "dd", "dd", DATA_unit, NULL, NULL);
-    everywhere(correct, "f128", "f128", DATA_spread, NULL, NULL);
-    everywhere(correct, "posit8", "posit16", DATA_special, NULL, NULL);
-    everywhere(correct, "posit32", "posit32", DATA_range, NULL, NULL);
-    everywhere(correct, "e4m3fnuz", "e5m2fnuz", DATA_special, NULL, NULL);
-    everywhere(plain, "e5m2fnuz", "f32", DATA_unit, NULL, NULL);
-    everywhere(plain, "i4", "i4", DATA_ints, NULL, &batch); /* wraps */
-    everywhere(exact, "i8", "i2", DATA_zeros, NULL, NULL);
-    everywhere(exact, "i8", "i2", DATA_ints, NULL, NULL); /* RANGE: C stays */
-    everywhere(exact, "i4", "i32", DATA_ints, NULL, &batch);
-    everywhere(exact, "i16", "i64", DATA_ints, NULL, &batch);
-    everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch); /* RANGE: C stays */
+    compare_everywhere(plain, "f32", "f32", DATA_unit, NULL, &batch);
+    compare_everywhere(correct, "dd", "dd", DATA_unit, NULL, NULL);
+    compare_everywhere(correct, "f128", "f128", DATA_spread, NULL, NULL);
+    compare_everywhere(correct, "posit8", "posit16", DATA_special, NULL, NULL);
+    compare_everywhere(correct, "posit32", "posit32", DATA_range, NULL, NULL);
+    compare_everywhere(correct, "e4m3fnuz", "e5m2fnuz", DATA_special, NULL, NULL);
+    compare_everywhere(plain, "e5m2fnuz", "f32", DATA_unit, NULL, NULL);
+    compare_everywhere(plain, "i4", "i4", DATA_ints, NULL, &batch); /* results wrap */
+    compare_everywhere(exact, "i8", "i2", DATA_zeros, NULL, NULL);
+    compare_everywhere(exact, "i8", "i2", DATA_ints, NULL,
+                       NULL); /* status RANGE; C stays unchanged */
+    compare_everywhere(exact, "i4", "i32", DATA_ints, NULL, &batch);
+    compare_everywhere(exact, "i16", "i64", DATA_ints, NULL, &batch);
+    compare_everywhere(exact, "i16", "i16", DATA_ints, NULL,
+                       &batch); /* status RANGE; C stays unchanged */
 }
 
-/* Masks of one scan on the host or on the device serve products of both sides. */
+/* Masks of one scan, on the host or the device, serve products on both. */
 static void prepared_operands_have_the_same_bits(void **state)
 {
     enum { M = 70, N = 50, K = 90 };
@@ -153,7 +155,7 @@ static void prepared_operands_have_the_same_bits(void **state)
     gpu_drop(ct);
 }
 
-/* By the same sums as the host's. */
+/* The estimates use the same sums as the host's. */
 static void slices_are_estimated_on_the_device(void **state)
 {
     const limber_contract fast = { .size = sizeof(limber_contract),
@@ -164,9 +166,9 @@ static void slices_are_estimated_on_the_device(void **state)
     };
 
     (void)state;
-    everywhere(fast, "f64", "f64", DATA_unit, NULL, NULL);
-    everywhere(fast, "f64", "f64", DATA_special, NULL, &batch);
-    everywhere(fast, "dd", "f64", DATA_spread, NULL, NULL);
+    compare_everywhere(fast, "f64", "f64", DATA_unit, NULL, NULL);
+    compare_everywhere(fast, "f64", "f64", DATA_special, NULL, &batch);
+    compare_everywhere(fast, "dd", "f64", DATA_spread, NULL, NULL);
 }
 
 static void streams_and_workspaces_are_the_callers(void **state)
@@ -179,18 +181,18 @@ static void streams_and_workspaces_are_the_callers(void **state)
 
     (void)state;
     assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
-    everywhere(correct, "f64", "f64", DATA_unit, &queue, &batch);
+    compare_everywhere(correct, "f64", "f64", DATA_unit, &queue, &batch);
     queue.workspace = (void *)room.at;
-    everywhere(correct, "f64", "f64", DATA_unit, &queue, &batch);
-    everywhere(plain, "f64", "f64", DATA_unit, &queue, NULL);
+    compare_everywhere(correct, "f64", "f64", DATA_unit, &queue, &batch);
+    compare_everywhere(plain, "f64", "f64", DATA_unit, &queue, NULL);
     gpu_drop(room);
     driver.cuStreamDestroy_v2(queue.stream);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* A product that is recorded once and played with other operands: like the first, and not. */
-static void recorded(limber_contract contract, const char *format, const char *any)
+/* Records a product and replays the graph with operands of the recorded class and of another. */
+static void check_recorded(limber_contract contract, const char *format, const char *any)
 {
     static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range, DATA_zeros };
     limber_format f = named(format);
@@ -219,7 +221,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
 #define CALL() \
     gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, output_of(xc), NULL)
     assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
-    assert_int_equal(CALL(), LIMBER_STATUS_DEVICE); /* not warm */
+    assert_int_equal(CALL(), LIMBER_STATUS_DEVICE); /* no kernel is loaded yet */
     assert_non_null(strstr(limber_error_text(), "LIMBER_CAPTURE_READY"));
     assert_int_equal(driver.cuStreamEndCapture(queue.stream, &graph), 0);
     driver.cuGraphDestroy(graph);
@@ -238,7 +240,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
         gpu_upload(rc, got);
         gpu_play(play, &queue);
         gpu_get(got, rc);
-        /* data of another class is for the fallback */
+        /* data of another class takes the fallback plan */
         other.scheme = i < 2 ? contract.scheme : any;
         assert_int_equal(limber_gemm(reference, &other, M, N, K, NULL,
                                      (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
@@ -266,12 +268,13 @@ static void calls_are_recorded_into_graphs(void **state)
 
     (void)state;
     residues.scheme = "ozaki2";
-    recorded(residues, "f64", NULL);
-    recorded(correct, "f32", NULL);
-    recorded(plain, "f32", "native");
+    check_recorded(residues, "f64", NULL);
+    check_recorded(correct, "f32", NULL);
+    check_recorded(plain, "f32", "native");
 }
 
-/* A first call, which loads kernels, while another thread's capture forbids what may be unsafe. */
+/* First call of a context, which loads kernels while another thread's stream capture forbids unsafe
+ * calls. */
 static void *multiply_first(void *arg)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -307,7 +310,7 @@ static void kernels_load_beside_captures(void **state)
         assert_int_equal(pthread_create(&thread, NULL, multiply_first, &ok), 0);
         pthread_join(thread, NULL);
         assert_true(ok);
-        multiply_first(&ok); /* and in the thread that captures */
+        multiply_first(&ok); /* in the capturing thread, too */
         assert_true(ok);
         assert_int_equal(driver.cuStreamEndCapture(stream, &graph), 0);
         driver.cuGraphDestroy(graph);
@@ -315,7 +318,7 @@ static void kernels_load_beside_captures(void **state)
     }
 }
 
-/* The device's memory stays mapped between calls, though each waits for the device. */
+/* Device memory stays mapped between calls, though each call waits for the device. */
 static void workspaces_stay_mapped(void **state)
 {
     static double a[M * K], b[K * N], c[M * N];
@@ -324,7 +327,7 @@ static void workspaces_stay_mapped(void **state)
 
     (void)state;
     if (!driver.simt_maps)
-        skip(); /* a device's driver does not tell */
+        skip(); /* a real driver does not count maps */
     contract.promise = LIMBER_CONTRACT_CORRECT;
     for (int i = 0; i < M * K; i++)
         a[i] = i % 7 + 0.1;

@@ -20,7 +20,8 @@ enum { ON_a = 1, ON_b = 2, ON_c = 4, ON_all = 7 };
 enum { SCALARS_none, SCALARS_real, SCALARS_alpha, SCALARS_complex, SCALARS_count };
 
 struct matrix {
-    limber_matrix here, there;  /* there: the same on the device, or in host memory */
+    /* here: in host memory; there: the same matrix on the device, or in host memory */
+    limber_matrix here, there;
     size_t bytes;
     bool on_device;
 };
@@ -30,15 +31,15 @@ static struct there place(const struct matrix *x)
     return (struct there){ (uintptr_t)x->there.data, x->bytes };
 }
 
-/* What is here to where it is multiplied. */
-static void move(struct matrix *x)
+/* Copies `here` to `there`. */
+static void copy_there(struct matrix *x)
 {
     x->there.data = x->on_device ? (void *)(uintptr_t)gpu_put(x->here.data, x->bytes).at :
                                    memcpy(malloc(x->bytes), x->here.data, x->bytes);
 }
 
-static struct matrix make(struct rng *r, const char *format, enum data data, int64_t rows,
-                          int64_t cols, int layout, bool on_device)
+static struct matrix make_matrix(struct rng *r, const char *format, enum data data, int64_t rows,
+                                 int64_t cols, int layout, bool on_device)
 {
     limber_format f = named(format);
     int64_t gap = layout == CALL_SCOPE ? 2 : 1,
@@ -54,12 +55,12 @@ static struct matrix make(struct rng *r, const char *format, enum data data, int
     x.here.data = malloc(x.bytes);
     fill(r, data, f, writable(x.here.data), (size_t)count);
     x.there = x.here;
-    move(&x);
+    copy_there(&x);
     return x;
 }
 
-/* What lies there, to be freed. */
-static char *get(const struct matrix *x)
+/* Copies `there` to a new host buffer, which the caller frees. */
+static char *copy_back(const struct matrix *x)
 {
     char *p = malloc(x->bytes);
 
@@ -70,7 +71,7 @@ static char *get(const struct matrix *x)
     return p;
 }
 
-static void drop(struct matrix *x)
+static void free_matrix(struct matrix *x)
 {
     if (x->on_device)
         gpu_drop(place(x));
@@ -85,10 +86,10 @@ struct trial {
     limber_contract contract;
     const char *fa, *fb, *fc;
     enum data data;
-    int conj, scalars; /* conj: bit 0 of A, bit 1 of B */
+    int conj, scalars; /* conj: bit 0 for A, bit 1 for B */
     int la, lb, lc;
     int on;
-    limber_status status; /* expected of both */
+    limber_status status; /* expected of both backends */
 };
 
 static void make_scalars(limber_format c, int scalars, char alpha[32], char beta[32])
@@ -113,9 +114,9 @@ static void compare_in(const struct trial *t, const limber_queue *queue, int pro
                        uint64_t seed)
 {
     struct rng r = { seed };
-    struct matrix a = make(&r, t->fa, t->data, M, K, t->la, t->on & ON_a);
-    struct matrix b = make(&r, t->fb, t->data, K, N, t->lb, t->on & ON_b);
-    struct matrix c = make(&r, t->fc, DATA_bytes, M, N, t->lc, t->on & ON_c);
+    struct matrix a = make_matrix(&r, t->fa, t->data, M, K, t->la, t->on & ON_a);
+    struct matrix b = make_matrix(&r, t->fb, t->data, K, N, t->lb, t->on & ON_b);
+    struct matrix c = make_matrix(&r, t->fc, DATA_bytes, M, N, t->lc, t->on & ON_c);
     limber_format fc = c.here.format;
     char alpha[32], beta[32], *got;
     limber_report report = LIMBER_REPORT_INIT;
@@ -133,7 +134,7 @@ static void compare_in(const struct trial *t, const limber_queue *queue, int pro
     assert_int_equal(RUN(reference, NULL, here, NULL), t->status);
     if (queue)
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
-    got = get(&c);
+    got = copy_back(&c);
     for (size_t e = 0; e < c.bytes / fc.size; e++)
         if (!same_number(fc, got + e * fc.size, (char *)c.here.data + e * fc.size))
             fail_msg("%s of %s %s %s, %s, conj %d, scalars %d, layouts %d%d%d, on %d: number %zu "
@@ -141,9 +142,9 @@ static void compare_in(const struct trial *t, const limber_queue *queue, int pro
                      report.scheme, t->fa, t->fb, t->fc, data_name(t->data), t->conj, t->scalars,
                      t->la, t->lb, t->lc, t->on, e);
     free(got);
-    drop(&a);
-    drop(&b);
-    drop(&c);
+    free_matrix(&a);
+    free_matrix(&b);
+    free_matrix(&c);
 }
 
 static void compare(struct trial t)
@@ -176,7 +177,8 @@ static void formats(void **state)
     (void)state;
     for (int i = 0; i < 5; i++)
         for (int scalars = 0; scalars < SCALARS_count; scalars++)
-            if (is_taken((size_t)(scalars + 2 * i + i / 2), 4)) /* each of both, and of conj */
+            /* each value of both, and of conj */
+            if (is_taken((size_t)(scalars + 2 * i + i / 2), 4))
                 compare((struct trial){ correct, floats[i], floats[i], floats[i],
                                         i == 3 ? DATA_spread : DATA_unit, (scalars + i) % 4,
                                         scalars, i % LAYOUTS, (i + scalars) % LAYOUTS,
@@ -325,39 +327,39 @@ static void units_are_simulated(void **state)
                                     conj % LAYOUTS, 1, 0, ON_all, 0 });
 }
 
-/* ---- integers at their ends, and what is refused -------------------------------------------- */
+/* ---- the least integer, and refused calls ---------------------------------------------------- */
 
-/* Of a full matrix of one integer. */
-static void of_least(const char *format, const char *result, limber_contract contract,
-                     limber_status status)
+/* Multiplies matrices that are filled with the format's least integer. */
+static void multiply_least(const char *format, const char *result, limber_contract contract,
+                           limber_status status)
 {
     limber_format f = named(format);
     struct rng r = { 7 };
-    struct matrix a = make(&r, format, DATA_bytes, 3, 4, 0, true);
-    struct matrix b = make(&r, format, DATA_bytes, 4, 5, 0, true);
-    struct matrix c = make(&r, result, DATA_bytes, 3, 5, 0, true);
+    struct matrix a = make_matrix(&r, format, DATA_bytes, 3, 4, 0, true);
+    struct matrix b = make_matrix(&r, format, DATA_bytes, 4, 5, 0, true);
+    struct matrix c = make_matrix(&r, result, DATA_bytes, 3, 5, 0, true);
     char *got;
 
     memset(writable(b.here.data), 0, b.bytes);
     for (size_t e = 0; e < b.bytes / f.size; e++)
         ((char *)b.here.data)[(e + 1) * f.size - 1] = (char)0x80;
     gpu_drop(place(&b));
-    move(&b);
+    copy_there(&b);
     assert_int_equal(gemm_complex(cuda, &contract, NULL, 3, 5, 4, NULL, a.there, 1, b.there, 0,
                                   NULL, output_of(c.there), NULL, 0),
                      status);
     assert_int_equal(gemm_complex(reference, &contract, NULL, 3, 5, 4, NULL, a.here, 1, b.here, 0,
                                   NULL, output_of(c.here), NULL, 0),
                      status);
-    got = get(&c);
+    got = copy_back(&c);
     assert_memory_equal(got, c.here.data, c.bytes);
     free(got);
-    drop(&a);
-    drop(&b);
-    drop(&c);
+    free_matrix(&a);
+    free_matrix(&b);
+    free_matrix(&c);
 }
 
-static void the_least_integer_has_a_negative(void **state)
+static void the_least_integer_is_conjugated(void **state)
 {
     limber_unit unit = LIMBER_UNIT_INIT;
     const limber_contract simulate = { .size = sizeof(limber_contract),
@@ -365,13 +367,13 @@ static void the_least_integer_has_a_negative(void **state)
                                        .unit = &unit };
 
     (void)state;
-    of_least("i8", "i32", exact, LIMBER_STATUS_OK);
-    of_least("i16", "i64", exact, LIMBER_STATUS_OK);
-    of_least("i32", "i64", native, LIMBER_STATUS_OK);
-    of_least("i64", "i64", native, LIMBER_STATUS_OK);
-    of_least("i64", "i64", exact, LIMBER_STATUS_RANGE);
+    multiply_least("i8", "i32", exact, LIMBER_STATUS_OK);
+    multiply_least("i16", "i64", exact, LIMBER_STATUS_OK);
+    multiply_least("i32", "i64", native, LIMBER_STATUS_OK);
+    multiply_least("i64", "i64", native, LIMBER_STATUS_OK);
+    multiply_least("i64", "i64", exact, LIMBER_STATUS_RANGE);
     assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_STATUS_OK);
-    of_least("i8", "i32", simulate, LIMBER_STATUS_BAD_ARGUMENT);
+    multiply_least("i8", "i32", simulate, LIMBER_STATUS_BAD_ARGUMENT);
 }
 
 static void some_calls_are_refused(void **state)
@@ -383,9 +385,9 @@ static void some_calls_are_refused(void **state)
                                        .unit = &unit,
                                        .statistics = &statistics };
     struct rng r = { 8 };
-    struct matrix a = make(&r, "i16", DATA_bytes, 3, 4, 0, true);
-    struct matrix b = make(&r, "i16", DATA_bytes, 4, 5, 0, true);
-    struct matrix c = make(&r, "i32", DATA_bytes, 3, 5, 0, true);
+    struct matrix a = make_matrix(&r, "i16", DATA_bytes, 3, 4, 0, true);
+    struct matrix b = make_matrix(&r, "i16", DATA_bytes, 4, 5, 0, true);
+    struct matrix c = make_matrix(&r, "i32", DATA_bytes, 3, 5, 0, true);
 
     (void)state;
     assert_int_equal(gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0, NULL,
@@ -396,9 +398,9 @@ static void some_calls_are_refused(void **state)
                                   NULL, output_of(c.there), NULL, 0),
                      LIMBER_STATUS_NO_SCHEME);
     assert_non_null(strstr(limber_error_text(), "contract.statistics"));
-    drop(&a);
-    drop(&b);
-    drop(&c);
+    free_matrix(&a);
+    free_matrix(&b);
+    free_matrix(&c);
 }
 
 int main(void)
@@ -411,7 +413,7 @@ int main(void)
         cmocka_unit_test(three_products),
         cmocka_unit_test(units_are_simulated),
         cmocka_unit_test(streams_are_the_callers),
-        cmocka_unit_test(the_least_integer_has_a_negative),
+        cmocka_unit_test(the_least_integer_is_conjugated),
         cmocka_unit_test(some_calls_are_refused),
     };
 

@@ -24,7 +24,7 @@ extern const struct backend limber_backend_cuda;
 struct layer {
     int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups;
     limber_layout layout;
-    int64_t d, t; /* of three dimensions */
+    int64_t d, t; /* extents of the third dimension: image, filter */
 };
 
 static limber_conv shape_of(const struct layer *l)
@@ -51,12 +51,12 @@ static limber_conv shape_of(const struct layer *l)
     };
 }
 
-static int64_t planes(int64_t depth)
+static int64_t make_3d(int64_t depth)
 {
     return depth ? depth : 1;
 }
 
-/* ResNet's kinds of layers, and what else a shape may be. */
+/* Layers such as those of ResNet, and unusual shapes. */
 static const struct layer layers[] = {
     { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NCHW },
     { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NHWC },
@@ -72,7 +72,7 @@ static const struct layer layers[] = {
 struct tensors {
     limber_format f, fy;
     char *x, *w, *y;
-    size_t nx, nw, ny; /* elements */
+    size_t nx, nw, ny; /* elements of each tensor */
     int64_t od, oh, ow;
 };
 
@@ -85,15 +85,15 @@ static struct tensors make_tensors(const struct layer *l, const char *format, co
 
     assert_int_equal(limber_conv_output(&s, &t.oh, &t.ow), LIMBER_STATUS_OK);
     assert_int_equal(limber_conv_output_depth(&s, &t.od), LIMBER_STATUS_OK);
-    t.nx = (size_t)(l->n * l->c * planes(l->d) * l->h * l->w);
-    t.nw = (size_t)(l->o * l->c / l->groups * planes(l->t) * l->r * l->s);
+    t.nx = (size_t)(l->n * l->c * make_3d(l->d) * l->h * l->w);
+    t.nw = (size_t)(l->o * l->c / l->groups * make_3d(l->t) * l->r * l->s);
     t.ny = (size_t)(l->n * l->o * t.od * t.oh * t.ow);
     t.x = malloc(t.nx * t.f.size);
     t.w = malloc(t.nw * t.f.size);
     t.y = calloc(t.ny, t.fy.size);
     fill(&r, data, t.f, t.x, t.nx);
     fill(&r, data, t.f, t.w, t.nw);
-    /* images of so different sizes that one scale does not serve them */
+    /* magnitudes vary so much among images that one scale does not serve all */
     for (size_t i = 0; i < t.nx && data == DATA_spread; i++)
         ((double *)(void *)t.x)[i] *= ldexp(1, -60 * (int)(i * (size_t)l->n / t.nx));
     return t;
@@ -106,7 +106,8 @@ static void drop_tensors(struct tensors *t)
     free(t->y);
 }
 
-/* Host and device memory give the same; so does the interpreter where there is no choice. */
+/* Convolves from host and from device memory and compares; also with the interpreter where both
+ * have one plan. */
 static void convolve(limber_contract contract, const char *format, const char *result,
                      enum data data, const struct layer *l)
 {
@@ -144,7 +145,8 @@ static void convolve(limber_contract contract, const char *format, const char *r
     drop_tensors(&t);
 }
 
-/* Both gradients, from host and device memory: what forward reads or writes, of random data. */
+/* A gradient's problem, in host and device memory: the tensors that forward reads or writes, of
+ * random data. */
 struct gradient {
     const limber_contract *contract;
     const char *format, *result;
@@ -153,8 +155,8 @@ struct gradient {
     bool filter;
 };
 
-/* From host memory and from this GPU's, and the interpreter's: whether all are the same.  false
- * with an empty `why`: they differ. */
+/* Computes a gradient from host memory, from the GPU's and by the interpreter; true if all agree.
+ * false with an empty `why`: they differ. */
 static bool same_gradient(limber_context *gpu, const struct gradient *g, char why[256])
 {
     const struct layer *l = g->layer;
@@ -206,7 +208,7 @@ static bool same_gradient(limber_context *gpu, const struct gradient *g, char wh
         free(out[i]);
     drop_tensors(&t);
     if (*why)
-        return false; /* the device may be lost, and its memory with it */
+        return false; /* the device, and its memory, may be lost */
     gpu_drop(a);
     gpu_drop(b);
     gpu_drop(c);
@@ -243,7 +245,7 @@ static struct placed place_layer(const struct layer *l, int direction)
     return p;
 }
 
-enum { ROOM = 1 << 24 }; /* for all limbs of any layer here */
+enum { ROOM = 1 << 24 }; /* bytes that hold all limbs of any layer here */
 
 struct conv_run {
     const char *scheme, *format;
@@ -252,13 +254,13 @@ struct conv_run {
     int direction;
 };
 
-/* The elements of a tensor, and where they are. */
+/* A tensor's elements and their address. */
 struct part {
     char *data;
     size_t count;
 };
 
-/* What the products of a direction have on the left and on the right, and what they give. */
+/* Returns the left and right operand and the result of a direction's product. */
 static void parts_of(const struct tensors *t, int direction, struct part part[3])
 {
     const struct part x = { t->x, t->nx }, w = { t->w, t->nw }, y = { t->y, t->ny };
@@ -268,8 +270,9 @@ static void parts_of(const struct tensors *t, int direction, struct part part[3]
     part[2] = direction == DIRECTION_forward ? y : direction == DIRECTION_data ? x : w;
 }
 
-/* The plan for this device on both, by workspaces of `limit` bytes: the first element that differs,
- * or -1, or d tells; the bytes that the GPU's took. */
+/* Runs the device's plan on both backends with workspaces of `limit` bytes.  Returns the first
+ * element that differs, -1 if none does, or -1 with a message in d; *used: bytes of the GPU's
+ * workspace. */
 static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *took,
                             struct diag *d)
 {
@@ -390,7 +393,7 @@ static void gradients_have_the_bits_of_the_interpreter(void **state)
     backward(correct, "f32", "f32", DATA_special, &layers[3], false);
 }
 
-/* Schemes that round, or take tensor cores. */
+/* Gradients by schemes that round or use tensor cores. */
 static void gradients_of_every_scheme(void **state)
 {
     static const int some[] = { 0, 2, 4, 5, 7 };
@@ -405,14 +408,15 @@ static void gradients_of_every_scheme(void **state)
         for (size_t j = 0; j < COUNT(schemes); j++) {
             const int direction = (i + j) % 2 ? DIRECTION_filter : DIRECTION_data;
 
-            if (!is_taken(i / 2 + j, 2)) /* both directions of each scheme */
+            if (!is_taken(i / 2 + j, 2)) /* both directions for each scheme */
                 continue;
             same_run((struct conv_run){ schemes[j][0], schemes[j][1], DATA_unit, ROOM, direction },
                      &layers[some[i]]);
         }
 }
 
-/* Blocks, groups, scales of blocks and parts of k, in the order of each direction's sums. */
+/* Units with blocks, groups, block scales and parts of k, in the summation order of each
+ * direction. */
 static void units_have_the_bits_of_the_interpreter(void **state)
 {
     static const struct {
@@ -447,7 +451,8 @@ static void units_have_the_bits_of_the_interpreter(void **state)
     }
 }
 
-/* What no window sees is no part of the class: stride 2 leaves the last row and column. */
+/* Pixels outside all windows do not count for the class: stride 2 leaves out the last row and
+ * column. */
 static void unseen_pixels_may_hold_anything(void **state)
 {
     static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_LAYOUT_NHWC };
@@ -502,7 +507,7 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
     same_conv("tensor-e4m3", "e4m3", DATA_unit, &layers[1], ROOM);
 }
 
-/* Layer 0's image has 162 pixels of 16 channels, the patches matrix 162 lines of 144. */
+/* Layer 0 has an image of 162 pixels of 16 channels, so a patches matrix of 162 lines of 144. */
 static void an_image_is_cut_once(void **state)
 {
     size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640, part = 0;
@@ -545,7 +550,7 @@ static void faults_of_windows_are_found(void **state)
         { 0, "what lies outside", "inside ? 16 : 0=>16" },
         { 0, "quotients too small by one", "return q + (n - q * d >= d)=>return q" },
     };
-    /* what is behind the last position meets zeros of A */
+    /* memory after the last position is multiplied by zeros of A */
     static const struct gpu_fault behind[] = {
         { 0, "a position behind the last", "if (r >= w.r)=>if (r > w.r)" },
     };
@@ -568,7 +573,7 @@ static void faults_of_windows_are_found(void **state)
     static const struct gpu_fault copies[] = {
         { 90, "one copy too many on its way", "behind = STAGES - 2=>behind = STAGES - 1" },
     };
-    const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native"; /* not in WMMA */
+    const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native"; /* WMMA has no "native" */
     struct faulty limbs = { { scheme, "f32", DATA_unit, ROOM }, &layers[4] };
     struct faulty parts = { { scheme, "f32", DATA_unit, ROOM }, &layers[6] };
     struct faulty special = { { "native", "f32", DATA_special, ROOM }, &layers[2] };
@@ -581,7 +586,7 @@ static void faults_of_windows_are_found(void **state)
     gpu_faults_are_found(copies, COUNT(copies), run_faulty, &integers);
 }
 
-/* With kernels of its own, made after the fault was planted. */
+/* Computes a gradient with kernels that are compiled after the fault was planted. */
 static int run_faulty_gradient(void *arg)
 {
     limber_context *own;
@@ -613,7 +618,7 @@ static void faults_of_gradients_are_found(void **state)
 
     (void)state;
     gpu_faults_are_found(windows, COUNT(windows), run_faulty_gradient, &image);
-    /* a phase of it sees one element of the window */
+    /* a phase of the gradient uses one element of the window */
     gpu_faults_are_found(windows + 3, 1, run_faulty_gradient, &strided);
     gpu_faults_are_found(windows, COUNT(windows), run_faulty_gradient, &filter);
     gpu_faults_are_found(lines, COUNT(lines), run_faulty_gradient, &filter);
@@ -631,7 +636,7 @@ static void slices_of_images_are_estimated(void **state)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* Other data of the same class. */
+/* Reverses the elements: other data of the same class. */
 static void reverse(char *p, size_t count, size_t size)
 {
     char x[16];
@@ -647,13 +652,14 @@ struct recorded {
     limber_contract contract;
     const char *format;
     const char
-        *any; /* the scheme for data beyond the class; NULL: the interpreter knows the bits */
+        /* scheme for data beyond the class; NULL: the interpreter's bits are the expected ones */
+        *any;
     const struct layer *layer;
-    bool whole; /* in the best workspace, or the least */
+    bool whole; /* in the largest workspace; else in the least */
     limber_operation operation;
 };
 
-/* What is on the left and on the right of a direction, and its result. */
+/* Makes the problem of a direction: left and right operand and result. */
 static limber_problem problem_of(const struct recorded *x, const limber_conv *shape,
                                  const void *const at[3], const struct tensors *t)
 {
@@ -668,7 +674,7 @@ static limber_problem problem_of(const struct recorded *x, const limber_conv *sh
     return p;
 }
 
-/* A convolution that is recorded once and played with other operands. */
+/* Records a convolution and replays the graph on other operands. */
 static void play_recorded(const struct recorded *x)
 {
     static const enum data data[] = { DATA_unit, DATA_special, DATA_range };
@@ -698,7 +704,7 @@ static void play_recorded(const struct recorded *x)
     got = malloc(bytes);
     if (image || filter)
         fill(&r, DATA_unit, t.f, t.y, t.ny);
-    memset(in[0].data, 0, in[0].count / 4 * size); /* lines whose scales are not that of all */
+    memset(in[0].data, 0, in[0].count / 4 * size); /* these lines have other scales than the rest */
     a = gpu_put(in[0].data, in[0].count * size);
     b = gpu_put(in[1].data, in[1].count * size);
     c = gpu_put(out.data, bytes);
@@ -715,7 +721,7 @@ static void play_recorded(const struct recorded *x)
         fail_msg("%s", limber_error_text());
     play = gpu_recorded(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
-        /* beyond the class: one of two */
+        /* one of two is beyond the class */
         if (i > 0 && !is_taken(i + (size_t)(l - layers) + (size_t)x->operation, 2))
             continue;
         for (int side = 0; side < 2; side++)
@@ -764,7 +770,7 @@ static void convolutions_are_recorded_into_graphs(void **state)
     play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[4], true, forward });
 }
 
-/* Strides make phases of the image's gradient, dilation and groups steps of their own. */
+/* Strides split the image's gradient into phases; dilation and groups add steps. */
 static void gradients_are_recorded_into_graphs(void **state)
 {
     static const limber_operation directions[] = { LIMBER_OPERATION_CONV_BACKWARD_DATA,
@@ -791,7 +797,7 @@ static void gradients_are_recorded_into_graphs(void **state)
     }
 }
 
-/* Pixels of an image's gradient that no window reaches: alpha times an empty sum. */
+/* Pixels of an image's gradient that no window covers are alpha times an empty sum. */
 static void empty_sums_are_those_of_the_interpreter(void **state)
 {
     static const float alphas[] = { -1, 2, INFINITY };

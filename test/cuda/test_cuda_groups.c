@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-/* Channels and filters of a group.  Those of 16 are seen through a window as they lie, three are
- * not; under strides of three of one element few pixels are seen. */
+/* Channels and filters per group.  With 16 channels the kernel reads through the window in place,
+ * with 3 it does not; a stride of 3 with a window of one element covers few pixels. */
 static const struct shape {
     int64_t n, c, o, h, w, r, stride, pad, t;
     limber_layout layout;
@@ -34,7 +34,7 @@ static const struct scheme {
     limber_promise promise;
     const char *scheme, *format, *result;
     enum data data;
-    bool interpreted; /* its bits are the interpreter's */
+    bool interpreted; /* has the interpreter's bits */
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64", DATA_unit, true },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f32", "f32", DATA_special, true },
@@ -76,8 +76,8 @@ static limber_conv conv_of(const struct shape *s, int64_t groups)
     return c;
 }
 
-/* Elements of x, w, y. */
-static void count(const limber_conv *c, size_t n[3])
+/* Counts the elements of x, w and y. */
+static void count_elements(const limber_conv *c, size_t n[3])
 {
     int64_t oh, ow, od;
 
@@ -88,10 +88,10 @@ static void count(const limber_conv *c, size_t n[3])
     n[2] = (size_t)(c->n * c->o * od * oh * ow);
 }
 
-/* Which of x, w, y a, b and c of a problem are. */
+/* For each direction, which of x, w, y are a, b and c of the problem. */
 static const int tensors[3][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 0, 2, 1 } };
 
-/* A problem's operands and its result, on the host and on the device. */
+/* The operands and result of a problem, on the host and on the device. */
 struct trial {
     const struct scheme *s;
     limber_conv conv;
@@ -102,7 +102,7 @@ struct trial {
     size_t size[3]; /* bytes */
 };
 
-/* The group that an element of x, w or y is of. */
+/* The group to which an element of x, w or y belongs. */
 static size_t group_of(const limber_conv *c, int tensor, size_t e, size_t elements)
 {
     size_t channels = (size_t)(tensor == 0 ? c->c : c->o), image = elements / (size_t)c->n;
@@ -113,14 +113,14 @@ static size_t group_of(const limber_conv *c, int tensor, size_t e, size_t elemen
     return e / (channels / (size_t)c->groups);
 }
 
-static struct trial make(const struct scheme *s, const struct shape *shape, int operation,
-                         int64_t groups)
+static struct trial make_trial(const struct scheme *s, const struct shape *shape, int operation,
+                               int64_t groups)
 {
     struct trial t = { .s = s, .conv = conv_of(shape, groups), .operation = operation };
     struct rng r = { 11 };
     size_t n[3];
 
-    count(&t.conv, n);
+    count_elements(&t.conv, n);
     for (int i = 0; i < 3; i++) {
         limber_format f = named(i == 2 ? s->result : s->format);
         size_t elements = n[tensors[operation][i]];
@@ -139,7 +139,7 @@ static struct trial make(const struct scheme *s, const struct shape *shape, int 
     return t;
 }
 
-static void drop(struct trial *t)
+static void free_trial(struct trial *t)
 {
     for (int i = 0; i < 3; i++) {
         free(t->host[i]);
@@ -147,7 +147,7 @@ static void drop(struct trial *t)
     }
 }
 
-/* Tensors on the device, from `at` bytes on; or in host memory. */
+/* Runs the problem on tensors `at` bytes into the device buffers, or in host memory. */
 static limber_status run_at(limber_context *ctx, const struct trial *t, const limber_conv *conv,
                             bool there, const size_t at[3])
 {
@@ -177,7 +177,7 @@ static limber_status run(limber_context *ctx, const struct trial *t, bool there)
     return run_at(ctx, t, &t->conv, there, at);
 }
 
-/* Groups that lie one after the other, each a convolution of its own. */
+/* Runs each group as a convolution of its own, one after the other. */
 static void run_alone(const struct trial *t)
 {
     limber_conv one = t->conv;
@@ -195,7 +195,7 @@ static void run_alone(const struct trial *t)
     }
 }
 
-static long launches(void)
+static long count_launches(void)
 {
     return driver.simt_launches ? driver.simt_launches() : 0;
 }
@@ -203,13 +203,13 @@ static long launches(void)
 static long launches_of(const struct scheme *s, const struct shape *shape, int operation,
                         int64_t groups)
 {
-    struct trial t = make(s, shape, operation, groups);
-    long before = launches();
+    struct trial t = make_trial(s, shape, operation, groups);
+    long before = count_launches();
 
     if (run(cuda, &t, true))
         fail_msg("%s", limber_error_text());
-    before = launches() - before;
-    drop(&t);
+    before = count_launches() - before;
+    free_trial(&t);
     return before;
 }
 
@@ -226,15 +226,16 @@ static void same(const struct trial *t, const char *want, const char *where, siz
     free(got);
 }
 
-/* Every scheme on one or two of the shapes, on other capabilities on others. */
+/* Returns whether a scheme is tried on a shape: one or two of them, others on other
+ * capabilities. */
 static bool is_tried(size_t scheme, size_t shape)
 {
     if (schemes[scheme].promise == LIMBER_CONTRACT_FAST && gpu_capability() == 75)
-        return false; /* not by WMMA */
+        return false; /* WMMA has none */
     return is_taken(scheme + shape, 3);
 }
 
-static void try(const struct scheme *s, size_t k, int operation)
+static void try_shape(const struct scheme *s, size_t k, int operation)
 {
     struct shape shape = shapes[k];
     struct trial t;
@@ -246,12 +247,12 @@ static void try(const struct scheme *s, size_t k, int operation)
         shape.layout = LIMBER_LAYOUT_NCHW;
     }
     few = launches_of(s, &shape, operation, FEW);
-    t = make(s, &shape, operation, MOST);
+    t = make_trial(s, &shape, operation, MOST);
     want = malloc(t.size[2]);
-    many = launches();
+    many = count_launches();
     if (run(cuda, &t, true))
         fail_msg("%s", limber_error_text());
-    many = launches() - many;
+    many = count_launches() - many;
     print_message("%s of %s, shape %d, direction %d: %ld launches\n", s->scheme ? s->scheme : "any",
                   s->format, (int)k, operation, many);
     assert_int_equal(many, few);
@@ -270,23 +271,24 @@ static void try(const struct scheme *s, size_t k, int operation)
         same(&t, want, "in host memory", k);
     }
     free(want);
-    drop(&t);
+    free_trial(&t);
 }
 
-static void groups_are_one_launch_a_step(void **state)
+static void groups_take_one_launch_per_step(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(schemes); i++)
         for (size_t k = 0; k < COUNT(shapes); k++)
             if (is_tried(i, k))
-                try(&schemes[i], k, (int)((i + k) / 3 % 3));
+                try_shape(&schemes[i], k, (int)((i + k) / 3 % 3));
 }
 
-/* With room for some of the groups these follow each other, and with less, parts of one. */
-static void groups_fit_the_workspace(void **state)
+/* A workspace for some of the groups makes these run one after the other; a smaller one splits a
+ * group. */
+static void small_workspaces_serialize_groups(void **state)
 {
     const struct scheme *s = &schemes[0];
-    struct trial t = make(s, &shapes[0], 0, MOST);
+    struct trial t = make_trial(s, &shapes[0], 0, MOST);
     char *want = malloc(t.size[2]);
     limber_queue queue;
     struct there room = gpu_queue(&queue, (size_t)4 << 20);
@@ -298,10 +300,10 @@ static void groups_fit_the_workspace(void **state)
     assert_int_equal(run(reference, &t, false), LIMBER_STATUS_OK);
     memcpy(want, t.host[2], t.size[2]);
     for (int i = 0; i < 8; i++, queue.bytes /= 2) {
-        long before = launches();
+        long before = count_launches();
         limber_status status = run(cuda, &t, true);
 
-        before = launches() - before;
+        before = count_launches() - before;
         assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
         if (status == LIMBER_STATUS_NO_MEMORY) /* too small for any part */
             break;
@@ -317,30 +319,30 @@ static void groups_fit_the_workspace(void **state)
     driver.cuStreamDestroy_v2(queue.stream);
     gpu_drop(room);
     free(want);
-    drop(&t);
+    free_trial(&t);
 }
 
-/* A sum of the last group does not fit: no group's results are stored. */
+/* A sum of the last group does not fit its result: no group's results are stored. */
 static void refused_groups_leave_c(void **state)
 {
     static const struct scheme narrow = {
         LIMBER_CONTRACT_EXACT, NULL, "i8", "i8", DATA_zeros, true
     };
-    struct trial t = make(&narrow, &shapes[0], 0, MOST);
+    struct trial t = make_trial(&narrow, &shapes[0], 0, MOST);
     char *got = malloc(t.size[2]);
 
     (void)state;
     memset(t.host[0], 1, t.size[0]);
     memset(t.host[1], 0, t.size[1]);
     t.host[1][0] = 1;
-    memset(t.host[1] + t.size[1] - 9 * 16, 1, 9 * 16); /* the last filter: sums to 144 */
+    memset(t.host[1] + t.size[1] - 9 * 16, 1, 9 * 16); /* the last filter sums to 144 */
     for (int i = 0; i < 2; i++)
         gpu_upload(t.there[i], t.host[i]);
     assert_int_equal(run(cuda, &t, true), LIMBER_STATUS_RANGE);
     gpu_get(got, t.there[2]);
     assert_memory_equal(got, t.host[2], t.size[2]);
     free(got);
-    drop(&t);
+    free_trial(&t);
 }
 
 static int are_right(void *arg)
@@ -349,7 +351,7 @@ static int are_right(void *arg)
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = "cuda",
                                    .cache_dir = "" };
-    struct trial t = make(s, &shapes[0], 0, MOST);
+    struct trial t = make_trial(s, &shapes[0], 0, MOST);
     limber_format f = named(s->result);
     limber_context *own;
     char *got = malloc(t.size[2]);
@@ -364,7 +366,7 @@ static int are_right(void *arg)
         right &= same_number(f, got + e, t.host[2] + e);
     free(got);
     limber_destroy(own);
-    drop(&t);
+    free_trial(&t);
     return right;
 }
 
@@ -395,8 +397,8 @@ static void faults_of_groups_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_are_one_launch_a_step),
-        cmocka_unit_test(groups_fit_the_workspace),
+        cmocka_unit_test(groups_take_one_launch_per_step),
+        cmocka_unit_test(small_workspaces_serialize_groups),
         cmocka_unit_test(refused_groups_leave_c),
         cmocka_unit_test(faults_of_groups_are_found),
     };

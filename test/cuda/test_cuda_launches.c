@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The launches of a product in a device's memory: how many, which of them may begin before the one
- * in front has ended, and scans whose blocks share lines without memory that a launch has set; on a
- * GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the CPU. */
+ * The launches of a product in device memory: their number, which of them may begin before the
+ * previous one has ended, and scans whose blocks share lines without memory that an extra launch
+ * initialises.  Runs on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on
+ * the CPU. */
 #include "gpus.h"
 #include "support.h"
 
@@ -22,8 +23,8 @@
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* Some blocks share lines, a row of tiles is of one or two blocks of lines, lines lie along or
- * across. */
+/* Shapes in which some blocks share lines, a row of tiles has one or two blocks of lines, and lines
+ * are contiguous or strided. */
 static const struct shape {
     int64_t lines, length;
     bool across;
@@ -56,9 +57,9 @@ static bool same_masks(const struct mask *x, const struct mask *y)
     return true;
 }
 
-/* Of matrix number `i`, on the host and on the device: 1 where they find the same, 2 where the
+/* Scans matrix `i` on the host and on the device.  Returns 1 where the masks agree, 2 where the
  * device cannot scan. */
-static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
+static int check_scan(limber_context *ctx, int i, bool with_tiles)
 {
     static const enum data data[] = { DATA_unit, DATA_tiny, DATA_special, DATA_ints, DATA_range };
     const struct shape *s = &shapes[i % (int)COUNT(shapes)];
@@ -73,7 +74,7 @@ static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
 
     fill(&r, data[i % (int)COUNT(data)], LIMBER_F64, x, bytes / sizeof *x);
     for (size_t p = 0; data[i % (int)COUNT(data)] == DATA_tiny && p < bytes / sizeof *x; p++)
-        x[p] = ldexp(x[p], -40); /* normal numbers and subnormal ones */
+        x[p] = ldexp(x[p], -40); /* normal and subnormal numbers */
     there = gpu_put(x, bytes);
     assert_true(limber_scan(&host, &v, LIMBER_F64, s->lines, s->length, SCAN_full, NULL, &d));
     v.data = (const void *)there.at;
@@ -91,10 +92,10 @@ static void scans_find_the_same_again_and_again(void **state)
 {
     (void)state;
     for (int i = 0; i < 3 * (int)COUNT(shapes); i++)
-        assert_int_equal(scan_is_right(cuda, i, true), 1);
+        assert_int_equal(check_scan(cuda, i, true), 1);
 }
 
-/* Memory runs out between a scan's beginning and its launch: the next one is as right as before. */
+/* A scan fails for lack of memory before its launch; the next scan is still right. */
 static void scans_that_fail_leave_nothing(void **state)
 {
     const struct shape s = { INT64_C(1) << 27, 0, false };
@@ -103,16 +104,16 @@ static void scans_that_fail_leave_nothing(void **state)
     struct diag d = { 0 };
 
     (void)state;
-    if (!driver.simt_launches) /* it has 2 GiB */
+    if (!driver.simt_launches) /* a real device has more memory than the limit */
         skip();
-    assert_int_equal(scan_is_right(cuda, 0, true), 1);
+    assert_int_equal(check_scan(cuda, 0, true), 1);
     assert_false(limber_device_scan(cuda, &m, &v, LIMBER_F64, s.lines, s.length, NULL, &d));
     assert_int_equal(d.status, LIMBER_STATUS_NO_MEMORY);
     limber_mask_clear(&m);
-    assert_int_equal(scan_is_right(cuda, 0, true), 1);
+    assert_int_equal(check_scan(cuda, 0, true), 1);
 }
 
-/* Each stream's scan has counters of its own. */
+/* Scans repeatedly on a stream of its own, which has its own counters. */
 static void *scan_often(void *wrong)
 {
     void *context;
@@ -120,7 +121,7 @@ static void *scan_often(void *wrong)
     if (driver.cuDevicePrimaryCtxRetain(&context, 0) || driver.cuCtxSetCurrent(context))
         *(int *)wrong = 1;
     for (int i = 0; i < 6; i++)
-        *(int *)wrong += scan_is_right(cuda, i, true) != 1;
+        *(int *)wrong += check_scan(cuda, i, true) != 1;
     return NULL;
 }
 
@@ -139,7 +140,7 @@ static void threads_scan_at_once(void **state)
     }
 }
 
-/* As gpu_faults_are_found wants it. */
+/* Returns a verdict for gpu_faults_are_found. */
 static int scans_are_right(void *unused)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -152,7 +153,7 @@ static int scans_are_right(void *unused)
     if (limber_create(&own, &config))
         return 2;
     for (int i = 0; right == 1 && i < (int)COUNT(shapes); i++)
-        right = scan_is_right(own, i, true);
+        right = check_scan(own, i, true);
     limber_destroy(own);
     return right == 2 ? strstr(driver.simt_error(), "limber_scan") == NULL ? 3 : 0 : right;
 }
@@ -212,7 +213,7 @@ static struct counted counted_so_far(void)
                                   (struct counted){ 0 };
 }
 
-/* 1: the product is right, 0: C is wrong, -1: the call fails. */
+/* Multiplies.  Returns 1 if the product is right, 0 if C is wrong, -1 if the call fails. */
 static int product_of(limber_context *ctx, const char *scheme, struct counted *n)
 {
     limber_contract c = correct;
@@ -249,7 +250,8 @@ static int product_of(limber_context *ctx, const char *scheme, struct counted *n
     return right;
 }
 
-/* A driver before 12.3 takes no such launches into graphs. */
+/* Returns whether launches may overlap; drivers before 12.3 do not record such launches into
+ * graphs. */
 static bool launches_begin_early(void)
 {
     int version = 0;
@@ -257,7 +259,8 @@ static bool launches_begin_early(void)
     return gpu_capability() >= 90 && driver.cuDriverGetVersion(&version) == 0 && version >= 12030;
 }
 
-/* Scan, limbs, products, C; what was found to the host, exponents back. */
+/* A product launches the scan, limbs, products and C, the copy of results to the host, and the
+ * reset of exponents. */
 static void products_are_few_launches(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki1-i8" };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Mixed products on a GPU, or on the harness: parts see their lines and tiles, leave out the
- * others, and store where they should. */
+ * Mixed products on a GPU, or on the harness: each part multiplies its lines and tiles, leaves out
+ * the others, and stores to the right places. */
 #include "gpus.h"
 #include "support.h"
 
@@ -39,14 +39,14 @@ static int close_contexts(void **state)
 
 enum { TILE_LINES = 64, TILE_LENGTH = 256 };
 
-/* A matrix by lines, in binary32, and which of its tiles are wide. */
+/* A row-major matrix in binary32, and which of its tiles are wide. */
 struct operand {
     int64_t lines, k, tiles;
     float *x;
     unsigned char *wide;
 };
 
-static struct operand make(struct rng *r, int64_t lines, int64_t k, int every)
+static struct operand make_operand(struct rng *r, int64_t lines, int64_t k, int every)
 {
     struct operand o = { lines, k, (k + TILE_LENGTH - 1) / TILE_LENGTH, NULL, NULL };
 
@@ -65,8 +65,8 @@ static struct operand make(struct rng *r, int64_t lines, int64_t k, int every)
     return o;
 }
 
-/* Its tiles of the kinds, zero elsewhere. */
-static float *only(const struct operand *o, bool narrow, bool wide)
+/* A copy with the tiles of the given kinds; other elements are zero. */
+static float *copy_tiles(const struct operand *o, bool narrow, bool wide)
 {
     float *x = calloc((size_t)(o->lines * o->k), sizeof *x);
 
@@ -102,7 +102,7 @@ static void same_bits(const float *want, const float *got, int64_t count)
             fail_msg("element %d is %a, not %a", (int)i, (double)got[i], (double)want[i]);
 }
 
-/* The parts are what products of matrices with zeros are, added up. */
+/* Each part computes the product of matrices whose other tiles are zero; the parts add up to C. */
 static void parts_are_products_with_zeros(void **state)
 {
     static const struct {
@@ -119,9 +119,11 @@ static void parts_are_products_with_zeros(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         int64_t m = 300, n = c ? 70 : 150, k = c ? 600 : 700;
         bool transposed = c == 1;
-        struct operand a = make(&r, m, k, cases[c].every_a), b = make(&r, n, k, cases[c].every_b);
-        float *an = only(&a, true, false), *aw = only(&a, false, true), *bn = only(&b, true, false);
-        float *bw = only(&b, false, true), one = 1;
+        struct operand a = make_operand(&r, m, k, cases[c].every_a),
+                       b = make_operand(&r, n, k, cases[c].every_b);
+        float *an = copy_tiles(&a, true, false), *aw = copy_tiles(&a, false, true),
+              *bn = copy_tiles(&b, true, false);
+        float *bw = copy_tiles(&b, false, true), one = 1;
         float *want = calloc((size_t)(m * n), sizeof *want),
               *got = calloc((size_t)(m * n), sizeof *got);
         limber_contract both = { .size = sizeof(limber_contract),
@@ -144,7 +146,7 @@ static void parts_are_products_with_zeros(void **state)
                         (limber_matrix){ b.x, named("f32"), 1, 1 }, NULL,
                         (limber_output){ got, named("f32"), 1, 1 },
                         NULL) == LIMBER_STATUS_NO_SCHEME)
-            goto next;          /* no such tensor cores */
+            goto next;          /* the device has no such tensor cores */
         multiply(cuda, &both, m, n, k, a.x, b.x, NULL, got, transposed, &report);
         assert_true(report.parts >= (cases[c].every_a && cases[c].every_b ? 3 : 2));
         multiply(whole, &narrow, m, n, k, an, bn, NULL, want, transposed, NULL);
@@ -222,8 +224,8 @@ static void planted_faults_are_found(void **state)
     (void)state;
     if (SANITIZED || gpu_capability() < 90)
         skip();
-    w.a = make(&r, 600, 600, 2);
-    w.b = make(&r, 40, 600, 2);
+    w.a = make_operand(&r, 600, 600, 2);
+    w.b = make_operand(&r, 40, 600, 2);
     w.c = malloc((size_t)(w.a.lines * w.b.lines) * sizeof *w.c);
     multiply(cuda, &contract, w.a.lines, w.b.lines, w.a.k, w.a.x, w.b.x, NULL, w.c, false, NULL);
     gpu_faults_are_found(faults, sizeof faults / sizeof *faults, run_faulty, &w);
@@ -232,7 +234,8 @@ static void planted_faults_are_found(void **state)
     clear(&w.b);
 }
 
-/* Lines of which no number of moduli is enough apart from the others; the interpreter's bits. */
+/* Lines differ so much that they need different numbers of moduli; the interpreter's bits are
+ * expected. */
 static void groups_of_lines(void **state)
 {
     enum { M = 200, N = 140, K = 90 };

@@ -15,8 +15,8 @@ struct scaled {
     int kind;                   /* of values */
     const char *in, *out;       /* formats; NULL: f32 */
     bool transposed;
-    double alpha, beta;         /* 0: not given */
-    int64_t pad;                /* of leading dimensions */
+    double alpha, beta;         /* 0: not passed */
+    int64_t pad;                /* elements added to leading dimensions */
 };
 
 static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
@@ -50,7 +50,7 @@ static limber_status run(limber_context *ctx, const char *scheme, const struct s
 }
 
 /* Elements of a matrix with its padding. */
-static size_t room(const struct scaled *p, int64_t rows, int64_t cols)
+static size_t count_padded(const struct scaled *p, int64_t rows, int64_t cols)
 {
     return (size_t)((rows + p->pad) * (cols + p->pad));
 }
@@ -58,7 +58,8 @@ static size_t room(const struct scaled *p, int64_t rows, int64_t cols)
 static bool same_bits(const struct scaled *p, struct rng *r, bool report)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
-    size_t na = room(p, p->m, p->k), nb = room(p, p->k, p->n), nc = room(p, p->m, p->n);
+    size_t na = count_padded(p, p->m, p->k), nb = count_padded(p, p->k, p->n),
+           nc = count_padded(p, p->m, p->n);
     double *x = any_matrix(r, (int64_t)na, p->kind), *y = any_matrix(r, (int64_t)nb, p->kind);
     double *z = any_matrix(r, (int64_t)nc, 0);
     char *a = converted(x, na, in), *b = converted(y, nb, in), *want = converted(z, nc, out);
@@ -89,7 +90,7 @@ static bool same_bits(const struct scaled *p, struct rng *r, bool report)
     return same;
 }
 
-/* False where the device has no such instructions, which it must say. */
+/* Returns whether the device has MX instructions; a device without them must refuse by name. */
 static bool device_has_them(void)
 {
     struct scaled p = { .unit = "b200-nvfp4", .m = 1, .n = 1, .k = 1 };
@@ -142,8 +143,8 @@ static void instructions_have_the_bits_of_their_model(void **state)
         }
 }
 
-/* Values whose blocks' scales differ by far, up to where scales end. */
-static void scales_end_where_their_formats_do(void **state)
+/* Block scales differ widely, up to the ends of their format. */
+static void scales_reach_the_ends_of_their_formats(void **state)
 {
     enum { M = 20, N = 12, K = 96 };
     struct rng r = { 4 };
@@ -182,8 +183,8 @@ static void scales_end_where_their_formats_do(void **state)
     free(b);
 }
 
-/* A sum that is too small for binary32 is -0, and stays that where k ends within a step. */
-static bool zeros_have_their_sign(void)
+/* Returns whether a sum too small for binary32 is -0, also where k ends within a step. */
+static bool are_zeros_negative(void)
 {
     enum { K = 40 };
     struct scaled p = { .unit = "b200-mxe4m3", .m = 1, .n = 1, .k = K };
@@ -203,7 +204,7 @@ static void sums_may_be_negative_zeros(void **state)
     (void)state;
     if (!device_has_them())
         skip();
-    assert_true(zeros_have_their_sign());
+    assert_true(are_zeros_negative());
 }
 
 static void results_are_scaled_and_stored(void **state)
@@ -240,7 +241,7 @@ static void results_are_scaled_and_stored(void **state)
     same_bits(&(struct scaled){ .unit = "b200-mxfp4", .m = 0, .n = 2, .k = 5 }, &r, true);
 }
 
-/* Parts of C that fit a small workspace keep their scales. */
+/* A small workspace splits C into parts, which keep their scales. */
 static void parts_have_the_same_bits(void **state)
 {
     const limber_config small = { .size = sizeof(limber_config),
@@ -274,7 +275,7 @@ static void convolutions_are_computed(void **state)
                             "tensor-mx");
 }
 
-static void others_are_refused_by_name(void **state)
+static void other_devices_refuse_by_name(void **state)
 {
     static const struct {
         const char *unit, *why;
@@ -339,7 +340,7 @@ static const struct gpu_fault faults[] = {
     { 120, "formats exchanged",
       "mma_scaled<MX, FORMAT_A, FORMAT_B>=>"
       "mma_scaled<MX, FORMAT_B, FORMAT_A>" },
-    /* into tensor memory */
+    /* fault in copies into tensor memory */
     { 100, "a bit too many for an element",
       "? 1 + format.exp_bits=>? (format.exp_bits > 3 ? 1 : 2) + format.exp_bits" },
     { 100, "E2M1 in the middle of a byte", "PACKED == 1 && !COLUMNS_TAKEN=>PACKED == 1" },
@@ -381,12 +382,12 @@ static const struct gpu_fault faults[] = {
     { 0, "blocks of zeros behind k", "rest < STEP * PACKED ?=>rest < 0 ?" },
 };
 
-/* Kernels of a context of its own, which has none yet. */
+/* Runs kernels of a new context, which has compiled none yet. */
 static int run_faulty(void *unused)
 {
     static const char *const looked_at[] = { "b200-mxe5m2 a=e2m1 b=e3m2", "b200-mxfp4",
                                              "b200-nvfp4" };
-    /* into tensor memory blocks have larger tiles, and those without a tile fetch along */
+    /* blocks with tensor memory have larger tiles; those without a tile fetch contiguously */
     bool large = gpu_capability() < 120;
     const limber_config fresh = { .size = sizeof(limber_config),
                                   .backend = "cuda",
@@ -406,7 +407,7 @@ static int run_faulty(void *unused)
                                              .out = "f32" },
                            &r, false))
                 return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
-    return zeros_have_their_sign();
+    return are_zeros_negative();
 }
 
 static void planted_faults_are_found(void **state)
@@ -421,12 +422,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_have_the_bits_of_their_model),
-        cmocka_unit_test(scales_end_where_their_formats_do),
+        cmocka_unit_test(scales_reach_the_ends_of_their_formats),
         cmocka_unit_test(sums_may_be_negative_zeros),
         cmocka_unit_test(results_are_scaled_and_stored),
         cmocka_unit_test(parts_have_the_same_bits),
         cmocka_unit_test(convolutions_are_computed),
-        cmocka_unit_test(others_are_refused_by_name),
+        cmocka_unit_test(other_devices_refuse_by_name),
         cmocka_unit_test(planted_faults_are_found),
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements of C from their Chinese remainders, in doubles where a device is fast at them and in
- * integers elsewhere: the interpreter's bits whatever an integer leaves to its rounding, and
- * whatever the range does to it. */
+ * Reconstruction of C by the Chinese remainder theorem, in doubles where a device is fast at them
+ * and in integers elsewhere: the interpreter's bits, for every rounding and at the ends of the
+ * range. */
 #include "gpus.h"
 #include "support.h"
 
@@ -17,13 +17,13 @@
 
 #include <cmocka.h>
 
-/* ---- products of one kind ------------------------------------------------------------------- */
+/* ---- products of one kind -------------------------------------------------------------------- */
 
 enum { ROWS = 25, COLS = 27, PITCH = 28, TERMS = 5 };
 
-/* Doubles as operands in a format, multiplied by residues in a context of its own, so by kernels
- * that are made now: 1 where a GPU has the interpreter's bits, and touches nothing beside C; 3
- * where a fault was not planted. */
+/* Multiplies doubles in a format by residues, in a new context so that kernels are compiled now.
+ * Returns 1 where the GPU has the interpreter's bits and writes nothing outside C; 3 where a fault
+ * was not planted. */
 static int is_right(const char *format, const char *result, const double *a, const double *b,
                     int64_t k)
 {
@@ -54,18 +54,20 @@ static int is_right(const char *format, const char *result, const double *a, con
 
 /* ---- at the ends of the range --------------------------------------------------------------- */
 
-/* Sums of two products with one bit more than the result has, near 1, near both ends of the range
- * and beyond. */
+/* Rounds sums of two products with one bit more than the result has, near 1, near both ends of the
+ * range and beyond. */
 static int round_at_ends(void *format)
 {
     static const int scales[2][3] = { { 53, 1074, 1023 },
-                                      { 24, 149, 127 } }; /* bits, least, bias */
+                                      /* significand bits, least exponent, bias */
+                                      { 24, 149, 127 } };
     const int *scale = scales[named(format).size == 4];
     double x[2][COLS * 2];
     struct rng r = { 77 };
 
     for (int side = 0; side < 2; side++)
-        for (int i = 0; i < COLS; i++) /* sums of exponents: to the least, about 0, to the most */
+        /* exponent sums: near the least, about 0, near the largest */
+        for (int i = 0; i < COLS; i++)
             for (int p = 0; p < 2; p++) {
                 int bits = (scale[0] + 1) / 2;
                 double odd = 2.0 * rng_below(&r, 1 << (bits - 2)) + 1 + ldexp(1, bits - 1);
@@ -80,7 +82,7 @@ static int round_at_ends(void *format)
     return is_right(format, format, x[0], x[1], 2);
 }
 
-/* Subnormal numbers in A beside normal ones, and in lines of their own, by large ones. */
+/* Multiplies subnormal numbers in A, beside normal ones and in lines of their own, by large ones. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
@@ -100,17 +102,17 @@ static int multiply_subnormals(void *format)
     return is_right(format, format, a, b, 3);
 }
 
-/* ---- whatever follows ----------------------------------------------------------------------- */
+/* ---- tails of a sum ------------------------------------------------------------------------- */
 
-/* How far a line's numbers reach below its first bit, in A, and in B. */
+/* Bits between a line's first bit and its last: depth in A, more in B. */
 struct tails {
     const char *format, *result;
     int depth, more;
 };
 
-/* A number, a half of its last bit as a result has it, a tail, one at its end, and the number once
- * more to be taken off, or one at its last bit where a format has fewer; B picks some of them, and
- * their signs. */
+/* Sums terms near a tie.  A row of A holds a number, half a unit of its last place in the result, a
+ * tail, a term at the tail's last bit, and minus the number (2^(1-half) in narrow formats).  B
+ * selects terms and signs. */
 static int round_tails(void *arg)
 {
     const struct tails *t = arg;
@@ -145,7 +147,7 @@ static int round_tails(void *arg)
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* Of the way by integers, on 7.5, and of that by doubles, on 8.0. */
+/* Faults in reconstruction by integers, on 7.5, and by doubles, on 8.0. */
 static void results_are_rounded_at_ends(void **state)
 {
     static const struct gpu_fault faults[] = {

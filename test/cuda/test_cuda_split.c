@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limbs made inside the multiply kernel: the bits of those made ahead and of the interpreter,
- * however the operands lie; on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs
- * kernels on the CPU (SIMT_CC names the compute capability). */
+ * Limbs made inside the multiply kernel have the bits of those made ahead and of the interpreter,
+ * for every layout of operands.  Runs on a GPU when LIMBER_TEST_GPU is set, else on the harness
+ * that runs kernels on the CPU (SIMT_CC names the compute capability). */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"
@@ -32,10 +32,10 @@ static int open_device(void **state)
     return gpu_open(state) || !limber_backend_cuda.probe(&target, &d) ? -1 : 0;
 }
 
-/* ---- one plan, by the interpreter and by a GPU ----------------------------------------------- */
+/* ---- one plan on both backends --------------------------------------------------------------- */
 
-/* How an operand lies: elements of a line together or lines, in whole pieces of 16 bytes or not, or
- * all apart. */
+/* Layouts of an operand: lines contiguous or strided, in whole pieces of 16 bytes or not, or
+ * neither dimension contiguous. */
 enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, CALL_SCOPE };
 
 struct operand {
@@ -61,7 +61,8 @@ static void make_operand(struct operand *o, enum lies lies, enum data data, int6
 
     *o = (struct operand){ .data = malloc(count * 4) };
     fill(r, data, named("f32"), o->data, count);
-    for (int64_t i = 0; data == DATA_range && i < lines; i++) /* lines of very different sizes */
+    /* lines of very different magnitudes */
+    for (int64_t i = 0; data == DATA_range && i < lines; i++)
         for (int64_t x = 0; x < k; x++)
             o->data[i * line + x * p] = (float)(x + 1) * (i % 2 ? 0x1p-140f : 0x1p100f);
     o->view = (struct view){ o->data + (lies == ALONG_moved), line, p, NULL };
@@ -75,10 +76,10 @@ struct product {
     enum lies a, b;
     bool scalars;
     limber_split split;
-    bool half; /* C is f16, finished by a kernel of its own, in parts */
+    bool half; /* C is f16 and computed in parts, by a separate final kernel */
 };
 
-/* The first element that differs, or -1; a GPU's refusal is in d. */
+/* Returns the first element that differs, or -1; d holds a refusal by the GPU. */
 static int64_t compare(const struct product *x, struct diag *d)
 {
     const float alpha = 1.5f, beta = -3;
@@ -132,7 +133,7 @@ static int64_t compare(const struct product *x, struct diag *d)
     return differs;
 }
 
-static void same(struct product x)
+static void check_split(struct product x)
 {
     struct diag d = { 0 };
     int64_t differs = compare(&x, &d);
@@ -144,44 +145,53 @@ static void same(struct product x)
 
 #define IN LIMBER_SPLIT_INSIDE
 
-static void every_scheme_has_its_bits(void **state)
+static void every_scheme_has_the_interpreters_bits(void **state)
 {
     (void)state;
-    same((struct product){ "fp32-f", DATA_unit, 21, 35, 150, ALONG, ACROSS, false, IN, false });
-    same((struct product){ "fp32-m", DATA_bytes, 9, 14, 300, ALONG, ALONG, true, IN, false });
-    same((struct product){ "fp32-t", DATA_unit, 21, 35, 150, ACROSS, ALONG, false, IN, false });
-    same((struct product){ "fp32-b", DATA_unit, 21, 35, 150, ALONG, ACROSS, true, IN, false });
-    same((struct product){ "fp32-b9", DATA_unit, 9, 35, 37, ACROSS, ACROSS, false, IN, false });
-    same((struct product){ "fp32-f", DATA_unit, 21, 35, 150, ALONG, ACROSS, true,
-                           LIMBER_SPLIT_AHEAD, false });
+    check_split(
+        (struct product){ "fp32-f", DATA_unit, 21, 35, 150, ALONG, ACROSS, false, IN, false });
+    check_split(
+        (struct product){ "fp32-m", DATA_bytes, 9, 14, 300, ALONG, ALONG, true, IN, false });
+    check_split(
+        (struct product){ "fp32-t", DATA_unit, 21, 35, 150, ACROSS, ALONG, false, IN, false });
+    check_split(
+        (struct product){ "fp32-b", DATA_unit, 21, 35, 150, ALONG, ACROSS, true, IN, false });
+    check_split(
+        (struct product){ "fp32-b9", DATA_unit, 9, 35, 37, ACROSS, ACROSS, false, IN, false });
+    check_split((struct product){ "fp32-f", DATA_unit, 21, 35, 150, ALONG, ACROSS, true,
+                                  LIMBER_SPLIT_AHEAD, false });
 }
 
-static void operands_may_lie_in_any_way(void **state)
+static void operands_may_have_any_layout(void **state)
 {
     (void)state;
-    same((struct product){ "fp32-f", DATA_unit, 130, 9, 64, ACROSS, ALONG_odd, true, IN, false });
-    same((struct product){ "fp32-f", DATA_unit, 9, 140, 97, ALONG_moved, ACROSS_odd, false, IN,
-                           false });
-    same((struct product){ "fp32-t", DATA_unit, 33, 20, 70, CALL_SCOPE, CALL_SCOPE, false, IN,
-                           false });
-    same((struct product){ "fp32-b", DATA_unit, 1, 1, 1, ALONG, ACROSS, false, IN, false });
-    same((struct product){ "fp32-f", DATA_unit, 140, 150, 40, ALONG, ACROSS, false, IN, true });
+    check_split(
+        (struct product){ "fp32-f", DATA_unit, 130, 9, 64, ACROSS, ALONG_odd, true, IN, false });
+    check_split((struct product){ "fp32-f", DATA_unit, 9, 140, 97, ALONG_moved, ACROSS_odd, false,
+                                  IN, false });
+    check_split((struct product){ "fp32-t", DATA_unit, 33, 20, 70, CALL_SCOPE, CALL_SCOPE, false,
+                                  IN, false });
+    check_split((struct product){ "fp32-b", DATA_unit, 1, 1, 1, ALONG, ACROSS, false, IN, false });
+    check_split(
+        (struct product){ "fp32-f", DATA_unit, 140, 150, 40, ALONG, ACROSS, false, IN, true });
 }
 
-/* Scales that are no binary32, lines of zeros, NaN and infinities. */
-static void lines_are_scaled(void **state)
+/* Lines have scales beyond binary32, zeros only, NaN and infinities. */
+static void unusual_lines_are_scaled(void **state)
 {
     (void)state;
-    same((struct product){ "fp32-f", DATA_range, 9, 7, 40, ALONG, ACROSS, false, IN, false });
-    same((struct product){ "fp32-b", DATA_range, 9, 7, 40, ACROSS, ALONG, true, IN, false });
-    same((struct product){ "fp32-b", DATA_special, 20, 30, 40, ALONG, ACROSS, true, IN, false });
+    check_split(
+        (struct product){ "fp32-f", DATA_range, 9, 7, 40, ALONG, ACROSS, false, IN, false });
+    check_split((struct product){ "fp32-b", DATA_range, 9, 7, 40, ACROSS, ALONG, true, IN, false });
+    check_split(
+        (struct product){ "fp32-b", DATA_special, 20, 30, 40, ALONG, ACROSS, true, IN, false });
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 enum { M = 40, N = 30, K = 70, MANY = 2 };
 
-static struct there put(enum data data, size_t count, struct rng *r)
+static struct there upload(enum data data, size_t count, struct rng *r)
 {
     float *host = malloc(count * 4);
     struct there x;
@@ -192,7 +202,8 @@ static struct there put(enum data data, size_t count, struct rng *r)
     return x;
 }
 
-/* On the device, where complex numbers are seen as they lie; *best is the workspace. */
+/* Multiplies on the device, where complex numbers are read in place; *best: bytes of the
+ * workspace. */
 static void run_call(limber_split split, bool complex, float *to, size_t *best)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -204,8 +215,8 @@ static void run_call(limber_split split, bool complex, float *to, size_t *best)
     };
     limber_format f = named("f32");
     struct rng r = { 12 };
-    struct there a = put(DATA_unit, MANY * M * K, &r), b = put(DATA_unit, MANY * K * N, &r);
-    struct there c = put(DATA_unit, MANY * M * N, &r);
+    struct there a = upload(DATA_unit, MANY * M * K, &r), b = upload(DATA_unit, MANY * K * N, &r);
+    struct there c = upload(DATA_unit, MANY * M * N, &r);
     limber_matrix xa = { (void *)a.at, f, K, 1 }, xb = { (void *)b.at, f, N, 1 },
                   xc = { (void *)c.at, f, N, 1 };
     size_t least;
@@ -260,7 +271,7 @@ static void what_cannot_be_split_inside_is_refused(void **state)
     assert_non_null(strstr(limber_error_text(), "split=inside"));
 }
 
-/* ---- the harness finds what is wrong --------------------------------------------------------- */
+/* ---- planted faults -------------------------------------------------------------------------- */
 
 static const struct gpu_fault faults[] = {
     { 80, "no barrier between cutting and multiplying", "        meet<of_warp>();\\n=>" },
@@ -317,9 +328,9 @@ static void planted_faults_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme_has_its_bits),
-        cmocka_unit_test(operands_may_lie_in_any_way),
-        cmocka_unit_test(lines_are_scaled),
+        cmocka_unit_test(every_scheme_has_the_interpreters_bits),
+        cmocka_unit_test(operands_may_have_any_layout),
+        cmocka_unit_test(unusual_lines_are_scaled),
         cmocka_unit_test(calls_have_the_same_bits),
         cmocka_unit_test(what_cannot_be_split_inside_is_refused),
         cmocka_unit_test(planted_faults_are_found),

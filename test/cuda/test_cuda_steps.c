@@ -20,9 +20,9 @@
 
 enum { COUNT_F = 3001 };
 
-static limber_context *host; /* the CPU's compiled code where there is any */
+static limber_context *host; /* the CPU backend, compiled code where there is a compiler */
 
-/* Bits and special values of `from` in one array. */
+/* An array of random bits and special values in format `from`; owned by the caller. */
 static char *numbers_of(struct rng *r, limber_format from)
 {
     char *x = malloc((size_t)COUNT_F * from.size);
@@ -76,8 +76,8 @@ static void apply(limber_elementwise e, const limber_queue *queue, struct rng *r
     free(got);
 }
 
-/* Each function in binary64 or binary32, whose results are often those of one operation, or with
- * formats, roundings and computations that change. */
+/* Applies each function in binary64 or binary32, whose results are often those of one operation, or
+ * with changing formats, roundings and compute formats. */
 static void functions_have_the_same_bits(void **state)
 {
     static const char *const formats[] = { "f16",  "bf16",    "e4m3", "f32",      "f64",
@@ -140,7 +140,7 @@ static void casts_and_tests_take_all_formats(void **state)
 
 enum { M = 21, N = 34, K = 40, INPUTS = 3, GROUPS = 3, ELEMENTS = 16 * M * N };
 
-/* A problem with all of its memory here; the same there has addresses of the device. */
+/* A problem in host memory (here) and the same with device addresses (there). */
 struct trial {
     limber_problem p;
     limber_epilogue e;
@@ -153,14 +153,14 @@ struct trial {
     size_t bytes[3 + INPUTS];
 };
 
-static void give(struct trial *t, struct rng *r, int i, limber_format f, enum data data)
+static void add_buffer(struct trial *t, struct rng *r, int i, limber_format f, enum data data)
 {
     t->bytes[i] = (size_t)ELEMENTS * f.size;
     t->data[i] = malloc(t->bytes[i]);
     fill(r, data, f, t->data[i], ELEMENTS);
 }
 
-static void place(struct trial *t, bool there)
+static void place_operand(struct trial *t, bool there)
 {
     const void *at[3 + INPUTS];
 
@@ -175,7 +175,7 @@ static void place(struct trial *t, bool there)
         t->address[g] = (char *)writable(at[2]) + (g * 2 % GROUPS) * 2 * M * N * t->p.c.format.size;
 }
 
-/* Both, and C is compared. */
+/* Runs both problems and compares C. */
 static void compare(struct trial *t, struct rng *r, const char *what)
 {
     static const enum data data[] = { DATA_unit, DATA_unit, DATA_unit };
@@ -183,24 +183,24 @@ static void compare(struct trial *t, struct rng *r, const char *what)
     char *got;
     limber_status s;
 
-    give(t, r, 0, t->p.a.format, data[0]);
-    give(t, r, 1, t->p.b.format, data[1]);
-    give(t, r, 2, fc, data[2]);
+    add_buffer(t, r, 0, t->p.a.format, data[0]);
+    add_buffer(t, r, 1, t->p.b.format, data[1]);
+    add_buffer(t, r, 2, fc, data[2]);
     for (int i = 0; i < t->e.input_count; i++)
-        give(t, r, 3 + i, t->input[i].format, rng_below(r, 4) ? DATA_unit : DATA_special);
+        add_buffer(t, r, 3 + i, t->input[i].format, rng_below(r, 4) ? DATA_unit : DATA_special);
     t->e.inputs = t->input;
     t->p.epilogue = &t->e;
     for (int i = 0; i < 3 + INPUTS; i++)
         if (t->data[i])
             t->at[i] = gpu_put(t->data[i], t->bytes[i]);
-    place(t, true);
+    place_operand(t, true);
     s = limber_run(cuda, &t->p, NULL);
     if (s)
         fail_msg("%s: %s", what, limber_error_text());
     if (t->p.queue)
         assert_int_equal(driver.cuStreamSynchronize(t->p.queue->stream), 0);
     t->p.queue = NULL;
-    place(t, false);
+    place_operand(t, false);
     if (limber_run(reference, &t->p, NULL))
         fail_msg("%s: %s", what, limber_error_text());
     got = malloc(t->bytes[2]);
@@ -216,8 +216,8 @@ static void compare(struct trial *t, struct rng *r, const char *what)
         }
 }
 
-static struct trial trial(const char *a, const char *c, const limber_contract *contract,
-                          const char *steps)
+static struct trial run_trial(const char *a, const char *c, const limber_contract *contract,
+                              const char *steps)
 {
     struct trial t;
 
@@ -235,7 +235,8 @@ static struct trial trial(const char *a, const char *c, const limber_contract *c
     return t;
 }
 
-static void input(struct trial *t, const char *name, limber_input_shape shape, const char *format)
+static void add_input(struct trial *t, const char *name, limber_input_shape shape,
+                      const char *format)
 {
     limber_epilogue_input *in = &t->input[t->e.input_count++];
 
@@ -257,7 +258,7 @@ static const char many[] = "%1 = add %x %bias\n"
                            "%8 = min %7 %1\n"
                            "%9 = tanh %8";
 
-static void gemms_are_finished_there(void **state)
+static void gemms_run_steps_on_the_device(void **state)
 {
     static const char *const formats[][2] = {
         { "f32", "f32" }, { "f32", "bf16" }, { "f64", "f64" }, { "i8", "i8" }, { "f16", "f16" },
@@ -268,12 +269,12 @@ static void gemms_are_finished_there(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(formats); i++) {
-        struct trial t = trial(formats[i][0], formats[i][1], &correct, many);
+        struct trial t = run_trial(formats[i][0], formats[i][1], &correct, many);
 
-        input(&t, "bias", (limber_input_shape)(1 + i % 2), "f32");
-        input(&t, "scale", i % 2 ? LIMBER_INPUT_SCALAR : LIMBER_INPUT_ROW, "f16");
-        input(&t, "skip", LIMBER_INPUT_MATRIX, formats[i][1]);
-        if (i == 2) /* rows of C lie apart */
+        add_input(&t, "bias", (limber_input_shape)(1 + i % 2), "f32");
+        add_input(&t, "scale", i % 2 ? LIMBER_INPUT_SCALAR : LIMBER_INPUT_ROW, "f16");
+        add_input(&t, "skip", LIMBER_INPUT_MATRIX, formats[i][1]);
+        if (i == 2) /* rows of C have gaps */
             t.p.c.row_stride = 1, t.p.c.col_stride = M + 3;
         t.p.queue = i % 2 ? &queue : NULL;
         compare(&t, &r, formats[i][1]);
@@ -282,39 +283,39 @@ static void gemms_are_finished_there(void **state)
     gpu_drop(room);
 }
 
-/* x is C, or begins with it; the input is part of the exact sum; no step at all. */
+/* x is C or begins with it; the input is added to the exact sum; there are no steps. */
 static void scalars_and_sums_are_as_on_the_host(void **state)
 {
     static const double beta64 = -1.5;
     static const float beta32 = -1.5f;
     struct rng r = { 43 };
-    struct trial t = trial("f64", "f64", &correct, "%1 = relu %x");
+    struct trial t = run_trial("f64", "f64", &correct, "%1 = relu %x");
 
     (void)state;
     t.p.beta = &beta64;
     compare(&t, &r, "relu with beta");
-    t = trial("f32", "bf16", &correct, "%1 = tanh %x");
+    t = run_trial("f32", "bf16", &correct, "%1 = tanh %x");
     t.p.beta = &beta32;
     compare(&t, &r, "tanh to bf16 with beta");
-    t = trial("f32", "f32", &correct, "%1 = add %x %bias\n%2 = relu %1");
-    input(&t, "bias", LIMBER_INPUT_COLUMN, "f32");
+    t = run_trial("f32", "f32", &correct, "%1 = add %x %bias\n%2 = relu %1");
+    add_input(&t, "bias", LIMBER_INPUT_COLUMN, "f32");
     compare(&t, &r, "an exact bias");
-    t = trial("f32", "f32", &correct, "%1 = add %x %bias");
-    input(&t, "bias", LIMBER_INPUT_MATRIX, "f32");
+    t = run_trial("f32", "f32", &correct, "%1 = add %x %bias");
+    add_input(&t, "bias", LIMBER_INPUT_MATRIX, "f32");
     compare(&t, &r, "an exact matrix alone");
 }
 
-static void batches_and_convolutions_are_finished_there(void **state)
+static void batches_and_convolutions_run_steps_on_the_device(void **state)
 {
     struct rng r = { 47 };
 
     (void)state;
     for (int apart = 0; apart < 2; apart++) {
-        struct trial t = trial("f32", apart ? "bf16" : "f32", &correct, many);
+        struct trial t = run_trial("f32", apart ? "bf16" : "f32", &correct, many);
 
-        input(&t, "bias", LIMBER_INPUT_COLUMN, "f32");
-        input(&t, "scale", LIMBER_INPUT_SCALAR, "f32");
-        input(&t, "skip", LIMBER_INPUT_MATRIX, "f32");
+        add_input(&t, "bias", LIMBER_INPUT_COLUMN, "f32");
+        add_input(&t, "scale", LIMBER_INPUT_SCALAR, "f32");
+        add_input(&t, "skip", LIMBER_INPUT_MATRIX, "f32");
         t.input[0].step = 2 * N;
         t.batch = (limber_batch)LIMBER_BATCH_INIT;
         t.batch.count = GROUPS;
@@ -324,7 +325,7 @@ static void batches_and_convolutions_are_finished_there(void **state)
         compare(&t, &r, "a batch");
     }
     for (int nhwc = 0; nhwc < 2; nhwc++) {
-        struct trial t = trial("f32", "f32", &correct, many);
+        struct trial t = run_trial("f32", "f32", &correct, many);
 
         t.conv = (limber_conv)LIMBER_CONV_INIT;
         t.conv.n = 2, t.conv.c = 3, t.conv.o = 5;
@@ -338,9 +339,9 @@ static void batches_and_convolutions_are_finished_there(void **state)
         t.p.b = (limber_matrix){ NULL, t.p.b.format, 0, 0 };
         t.p.c = (limber_output){ NULL, t.p.c.format, 0, 0 };
         t.p.m = t.p.n = t.p.k = 0;
-        input(&t, "bias", LIMBER_INPUT_ROW, "f32");
-        input(&t, "scale", LIMBER_INPUT_SCALAR, "f32");
-        input(&t, "skip", LIMBER_INPUT_MATRIX, "f32");
+        add_input(&t, "bias", LIMBER_INPUT_ROW, "f32");
+        add_input(&t, "scale", LIMBER_INPUT_SCALAR, "f32");
+        add_input(&t, "skip", LIMBER_INPUT_MATRIX, "f32");
         compare(&t, &r, nhwc ? "a convolution, NHWC" : "a convolution, NCHW");
     }
 }
@@ -376,7 +377,7 @@ static void steps_are_recorded(void **state)
     if (limber_run(cuda, &p, NULL))
         fail_msg("%s", limber_error_text());
     p.c.format = LIMBER_BF16;
-    assert_int_equal(limber_run(cuda, &p, NULL), LIMBER_STATUS_DEVICE); /* memory for x */
+    assert_int_equal(limber_run(cuda, &p, NULL), LIMBER_STATUS_DEVICE); /* x would need memory */
     assert_non_null(strstr(limber_error_text(), "captured"));
     p.c.format = LIMBER_F32;
     play = gpu_recorded(&queue);
@@ -457,9 +458,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_have_the_same_bits),
         cmocka_unit_test(casts_and_tests_take_all_formats),
-        cmocka_unit_test(gemms_are_finished_there),
+        cmocka_unit_test(gemms_run_steps_on_the_device),
         cmocka_unit_test(scalars_and_sums_are_as_on_the_host),
-        cmocka_unit_test(batches_and_convolutions_are_finished_there),
+        cmocka_unit_test(batches_and_convolutions_run_steps_on_the_device),
         cmocka_unit_test(steps_are_recorded),
         cmocka_unit_test(memory_of_both_kinds_is_refused),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands as they are on tensor cores: who is chosen for which contract, the interpreter's bits,
- * and errors within the bound. */
+ * Unsplit operands on tensor cores: which contract chooses them, the interpreter's bits, and errors
+ * within the bound. */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"
@@ -44,7 +44,7 @@ static void tensor_cores_have_the_interpreters_bits(void **state)
     }
 }
 
-/* ---- who is chosen --------------------------------------------------------------------------- */
+/* ---- the chosen scheme ----------------------------------------------------------------------- */
 
 static const struct mask unknown = { .scanned = false };
 
@@ -59,8 +59,8 @@ static void plan_for(struct plan *p, struct target *t, int capability, const str
         fail_msg("%s", d.text);
 }
 
-/* Nothing is known of the data. */
-static void contracts_choose_the_unit(void **state)
+/* The planner knows nothing of the data. */
+static void contracts_decide_which_unit_is_chosen(void **state)
 {
     static const struct {
         int capability;
@@ -81,8 +81,8 @@ static void contracts_choose_the_unit(void **state)
         { 90, "e4m3", "f32", LIMBER_CONTRACT_NATIVE, 5, "native" },
         { 90, "f16", "f16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
         { 90, "f16", "f32", LIMBER_CONTRACT_NATIVE, 10,
-          "native" }, /* subnormals may be all there is */
-        /* no FP8, or none that is known */
+          "native" }, /* all elements may be subnormal */
+        /* no FP8 unit, or none with known sums */
         { 80, "e4m3", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
         { 100, "e5m2", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
         { 75, "e4m3", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
@@ -106,7 +106,7 @@ static void contracts_choose_the_unit(void **state)
 
 /* ---- the bound ------------------------------------------------------------------------------- */
 
-/* Exponents anywhere in the format, more of them at its ends: large products beside many small
+/* Draws exponents from the whole format, more often at its ends: large products beside many small
  * ones, and subnormals beside both. */
 static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
 {
@@ -122,8 +122,8 @@ static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
     }
 }
 
-/* A subnormal times the largest power of two, whose exponent is taken for that of the least normal
- * number, and beside it products that just vanish: lines of 32 for a unit that keeps 13 bits. */
+/* Fills lines of 32 for a unit that keeps 13 bits: a subnormal times the largest power of two,
+ * whose exponent counts as the least normal one's, beside products that just vanish. */
 static void fill_worst(limber_format f, char *a, char *b, size_t lines)
 {
     int normal = 1 - f.bias, top = limber_format_emax(f), lost = normal + top - 13;
@@ -142,7 +142,7 @@ static void fill_worst(limber_format f, char *a, char *b, size_t lines)
 
 enum { SIDE = 8, MOST_K = 300 };
 
-/* The largest error, as a share of |A||B|; of random numbers, or of the worst. */
+/* The largest error as a share of |A||B|, for random numbers or for the worst case. */
 static double error_of(const struct plan *p, const struct target *t, limber_format f, int k,
                        struct rng *r)
 {
@@ -221,7 +221,7 @@ static void errors_stay_within_the_bound(void **state)
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* As a program asks for it: scans, classes, the cache's key. */
+/* A user's contract leads to FP8: scans, classes, and the cache's key. */
 static void programs_get_fp8_products(void **state)
 {
     enum { M = 140, N = 33, K = 200 };
@@ -240,7 +240,7 @@ static void programs_get_fp8_products(void **state)
     if (limber_gemm(cuda, &native, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
                     (limber_matrix){ b, f, 1, K }, NULL, (limber_output){ c, fc, N, 1 }, &report))
         fail_msg("%s", limber_error_text());
-    /* b200: sums in groups, which serve exact sums alone */
+    /* b200 sums in groups, which serve exact sums alone */
     assert_string_equal(report.scheme, t.rate[UNIT_e4m3] > 0 && strcmp(t.sums, "b200") != 0 ?
                                            "tensor-e4m3" :
                                            "tensor-f16");
@@ -262,7 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensor_cores_have_the_interpreters_bits),
-        cmocka_unit_test(contracts_choose_the_unit),
+        cmocka_unit_test(contracts_decide_which_unit_is_chosen),
         cmocka_unit_test(errors_stay_within_the_bound),
         cmocka_unit_test(programs_get_fp8_products),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Simulated units on the CUDA backend against the interpreter, bit for bit, with all counters: on a
  * GPU when LIMBER_TEST_GPU is set, else on the harness (SIMT_CC names the compute capability).
- * LIMBER_TEST_UNITS: so many random units. */
+ * LIMBER_TEST_UNITS: the number of random units. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* ---- one product on both --------------------------------------------------------------------- */
+/* ---- one product on both backends ------------------------------------------------------------ */
 
 struct simulated {
     const char *text;
@@ -18,7 +18,7 @@ struct simulated {
     int kind; /* of values */
     const char *in, *out; /* formats; NULL: f32 */
     bool transposed, counts, swamped_only;
-    double alpha, beta; /* 0, 0: not given */
+    double alpha, beta; /* both 0: not passed */
 };
 
 static void same_counts(const struct simulated *p, const limber_statistics *s,
@@ -100,16 +100,17 @@ static void compare(const struct simulated *p, struct rng *r)
     free(got);
 }
 
-/* ---- what is compared ------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
-/* The harness plays two capabilities (SIMT_CC), whose kernels of units differ in how they are
- * staged alone: each takes some of the cases.  A GPU, or a call without SIMT_CC, runs all. */
-static bool is_dealt_here(int i, int step)
+/* Returns whether this process tests case i.  The harness simulates two capabilities (SIMT_CC)
+ * whose unit kernels differ only in staging, so each takes a share.  A GPU, or a run without
+ * SIMT_CC, takes all. */
+static bool is_case_taken(int i, int step)
 {
     return !getenv("SIMT_CC") || is_taken((size_t)i, step);
 }
 
-/* With values for narrow lanes, and with some that need wide ones. */
+/* The values suit narrow lanes, or need wide ones in some tiles. */
 static void presets_have_the_bits_of_the_interpreter(void **state)
 {
     const limber_unit_preset *preset;
@@ -124,7 +125,7 @@ static void presets_have_the_bits_of_the_interpreter(void **state)
                                .k = 60 + i,
                                .counts = i % 2 };
 
-        if (p.u.acc.format.kind == LIMBER_KIND_INT || !is_dealt_here(i, 5))
+        if (p.u.acc.format.kind == LIMBER_KIND_INT || !is_case_taken(i, 5))
             continue;
         p.out = p.u.acc.format.exp_bits == 11 ? "f64" : NULL;
         p.in = p.out;
@@ -149,11 +150,11 @@ static void random_units_compute_what_they_describe(void **state)
         char text[512];
         struct simulated p = { .text = text, .u = any_unit(&r, text, sizeof text) };
 
-        if (!is_dealt_here(i, 4) || p.u.halve || p.u.unroll || p.u.join_halves)
-            continue; /* these are the interpreter's */
+        if (!is_case_taken(i, 4) || p.u.halve || p.u.unroll || p.u.join_halves)
+            continue; /* only the interpreter has these */
         p.counts = rng_below(&r, 3) > 0;
         p.swamped_only = rng_below(&r, 3) == 0;
-        for (int data = 0; data < 4; data++) { /* of one kernel */
+        for (int data = 0; data < 4; data++) { /* with one kernel */
             p.m = 1 + rng_below(&r, data ? 9 : 70);
             p.n = 1 + rng_below(&r, data ? 70 : 9);
             p.k = rng_below(&r, 90);
@@ -165,7 +166,8 @@ static void random_units_compute_what_they_describe(void **state)
     }
 }
 
-/* What decides between lanes: late and early ends, large blocks, terms that 32 bits do not hold. */
+/* Units at the limits that decide between lanes: late and early ends, large blocks, terms beyond 32
+ * bits. */
 static void corners_have_the_bits_of_the_interpreter(void **state)
 {
     static const char *const texts[] = {
@@ -185,7 +187,7 @@ static void corners_have_the_bits_of_the_interpreter(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++)
-        for (int kind = 0; kind < VALUE_KINDS && is_dealt_here((int)i, 2); kind += 2)
+        for (int kind = 0; kind < VALUE_KINDS && is_case_taken((int)i, 2); kind += 2)
             compare(&(struct simulated){ .text = texts[i],
                                          .u = unit(texts[i]),
                                          .m = 20,
@@ -219,7 +221,7 @@ static void results_are_scaled_and_stored(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int transposed = 0; transposed < 2; transposed++) {
-            if (!is_dealt_here((int)i + transposed, 2))
+            if (!is_case_taken((int)i + transposed, 2))
                 continue;
             compare(&(struct simulated){ .text = cases[i].text,
                                          .u = unit(cases[i].text),
@@ -271,7 +273,7 @@ static void seeds_and_empty_products(void **state)
     compare(&p, &r);
 }
 
-/* Parts of C that fit a small workspace keep their positions and their scales. */
+/* A small workspace splits C into parts, which keep their positions and scales. */
 static void parts_have_the_same_bits(void **state)
 {
     static const char *const texts[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gpu_smoke on the stand-ins: kernels with one planted fault each, and what the report must say of
- * it.  The faults name warps and lanes as kernels do, so they hold the report's own arithmetic of
- * places as well. */
+ * Runs gpu_smoke on the stand-ins with one fault planted per kernel, and checks its report.  Faults
+ * are placed by warp and lane, which also tests the report's computation of places. */
 #include "gpus.h"
 #include "support.h"
 
@@ -19,7 +18,7 @@
 
 enum { TEXT = 1 << 20, WORDS = 6 };
 
-/* Runs the command; text is what it prints on stdout.  Returns its exit status. */
+/* Runs gpu_smoke and returns its exit status; text receives its stdout. */
 static int run(const char *arguments, char text[TEXT])
 {
     char command[4096];
@@ -48,7 +47,7 @@ static const char *capability(void)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* words: what the report has, in this order. */
+/* words: texts that the report contains, in this order */
 static const struct fault {
     const char *cc, *kind, *what, *fault, *words[WORDS];
 } faults[] = {
@@ -178,7 +177,7 @@ static const struct fault {
       { "\"stage\": \"sums\"", "\"warp\": 11, \"lane\": 10," } },
 };
 
-static void planted_faults_are_placed(void **state)
+static void reports_locate_planted_faults(void **state)
 {
     char *text = malloc(TEXT);
     int planted = 0;
@@ -210,7 +209,7 @@ static void planted_faults_are_placed(void **state)
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* All but the long one, which LIMBER_TEST_LONG=1 adds. */
+/* Runs all kinds except the long one, which LIMBER_TEST_LONG=1 adds. */
 static void all_kinds_are_right(void **state)
 {
     bool all = is_long();
@@ -252,7 +251,7 @@ static void arguments_are_checked(void **state)
     free(text);
 }
 
-static void a_missing_device_is_told(void **state)
+static void a_missing_device_is_reported(void **state)
 {
     char *text = malloc(TEXT), *driver_name = getenv("LIMBER_CUDA");
 
@@ -267,17 +266,18 @@ static void a_missing_device_is_told(void **state)
     free(text);
 }
 
-/* test_gpu_smoke kinds: each kind is right; without a word: what is told where one is not. */
+/* With the argument `kinds`, tests that each kind is right; without it, the reports of planted
+ * faults. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest kinds[] = { cmocka_unit_test(all_kinds_are_right) };
     const struct CMUnitTest reports[] = {
         cmocka_unit_test(arguments_are_checked),
-        cmocka_unit_test(a_missing_device_is_told),
-        cmocka_unit_test(planted_faults_are_placed),
+        cmocka_unit_test(a_missing_device_is_reported),
+        cmocka_unit_test(reports_locate_planted_faults),
     };
 
-    unsetenv("LIMBER_TEST_GPU"); /* faults are those of stand-ins */
+    unsetenv("LIMBER_TEST_GPU"); /* faults are planted in stand-ins */
     gpu_stand_ins();
     return argc > 1 && strcmp(argv[1], "kinds") == 0 ? cmocka_run_group_tests(kinds, NULL, NULL) :
                                                        cmocka_run_group_tests(reports, NULL, NULL);

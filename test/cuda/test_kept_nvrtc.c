@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The cache before NVRTC that test_cubin uses (kept_nvrtc.c): what it answers is what NVRTC answers
- * for all that it gets, whatever lies in the cache's folder. */
+ * The cache of NVRTC's output that test_cubin uses (kept_nvrtc.c): it returns what NVRTC would for
+ * the same input, whatever the cache's folder contains. */
 #define _GNU_SOURCE
 #include "test/support/files.h"
 
@@ -22,9 +22,9 @@ static int (*destroy)(void **);
 static int (*compile)(void *, int, const char *const *);
 static int (*log_size)(void *, size_t *), (*get_log)(void *, char *);
 static int (*cubin_size)(void *, size_t *), (*get_cubin)(void *, char *);
-static int *compiled; /* how often the fake NVRTC was asked */
+static int *compiled; /* calls that reached the fake NVRTC */
 
-/* What NVRTC gets: up to two headers (name, text) and two options. */
+/* NVRTC's input: up to two headers (name, text) and two options. */
 struct given {
     const char *source;
     const char *headers[2][2], *options[2];
@@ -58,7 +58,7 @@ static void expect(const struct given *g, int compilations, const char *want)
     assert_int_equal(*compiled - before, compilations);
 }
 
-static void what_was_compiled_is_kept(void **state)
+static void compiled_programs_are_cached(void **state)
 {
     static const struct {
         struct given given;
@@ -82,7 +82,7 @@ static void what_was_compiled_is_kept(void **state)
             expect(&all[i].given, !round, all[i].want);
 }
 
-static void faulty_programs_are_not_kept(void **state)
+static void failed_compilations_are_not_cached(void **state)
 {
     static const struct given wrong = { "wrong", { { "h", "t" } }, { "o" } };
 
@@ -91,7 +91,7 @@ static void faulty_programs_are_not_kept(void **state)
     expect(&wrong, 1, "wrong|h|t o");
 }
 
-static void damaged_entries_are_made_anew(void **state)
+static void damaged_entries_are_recompiled(void **state)
 {
     static const struct given given = { "a", { { "h", "t" } }, { "o" } };
     unsigned char bytes[1000], again[1000];
@@ -118,7 +118,7 @@ static void damaged_entries_are_made_anew(void **state)
     expect(&given, 0, "a|h|t o");
 }
 
-static void without_a_folder_all_is_compiled(void **state)
+static void without_a_folder_nothing_is_cached(void **state)
 {
     static const struct given given = { "a", { { "h", "t" } }, { "o" } };
 
@@ -131,7 +131,8 @@ static void without_a_folder_all_is_compiled(void **state)
 
 static int set_up(void **state)
 {
-    void *fake = dlopen(FAKE_NVRTC, RTLD_NOW | RTLD_LOCAL); /* found again as libnvrtc.so */
+    /* loaded again under the name libnvrtc.so */
+    void *fake = dlopen(FAKE_NVRTC, RTLD_NOW | RTLD_LOCAL);
     void *kept = dlopen(KEPT_NVRTC, RTLD_NOW | RTLD_LOCAL);
 
     (void)state;
@@ -158,10 +159,10 @@ static int make_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        unit_test_with_folder(what_was_compiled_is_kept),
-        unit_test_with_folder(faulty_programs_are_not_kept),
-        unit_test_with_folder(damaged_entries_are_made_anew),
-        unit_test_with_folder(without_a_folder_all_is_compiled),
+        unit_test_with_folder(compiled_programs_are_cached),
+        unit_test_with_folder(failed_compilations_are_not_cached),
+        unit_test_with_folder(damaged_entries_are_recompiled),
+        unit_test_with_folder(without_a_folder_nothing_is_cached),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);

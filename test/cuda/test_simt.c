@@ -58,7 +58,7 @@ static int open_libraries(void **state)
     return cuInit(0);
 }
 
-static void set(const char *name, long long v)
+static void set_result(const char *name, long long v)
 {
     char text[32];
 
@@ -70,8 +70,8 @@ static void start(int capability, int seed)
 {
     void *context;
 
-    set("SIMT_CC", capability);
-    set("SIMT_SEED", seed);
+    set_result("SIMT_CC", capability);
+    set_result("SIMT_SEED", seed);
     simt_reset();
     assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
     assert_int_equal(cuCtxSetCurrent(context), 0);
@@ -80,7 +80,7 @@ static void start(int capability, int seed)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 struct args {
-    _Alignas(128) uint64_t map[2][16]; /* as tensor_map of device.h */
+    _Alignas(128) uint64_t map[2][16]; /* the layout of tensor_map in device.h */
     address a, b, c;
     int n, m;
 };
@@ -92,7 +92,7 @@ struct args {
     "#include \"device.h\"\n" \
     "struct args { tensor_map map[2]; const char *a, *b; char *c; int n, m; };\n"
 
-/* Too early a read finds what another wrote, or what no one wrote yet. */
+/* A read that comes too early finds another thread's old value or uninitialized memory. */
 #define MIXED "shared memory"
 
 struct kernel {
@@ -102,7 +102,7 @@ struct kernel {
     int cluster;
 };
 
-/* The file whose assembly the harness executes. */
+/* The header whose inline assembly the harness simulates. */
 static const char *device_header(void)
 {
     static char text[1 << 16];
@@ -114,7 +114,7 @@ static const char *device_header(void)
     return text;
 }
 
-/* The image that was compiled last, since seeds follow each other. */
+/* The image that was compiled last, kept because several seeds in a row use one kernel. */
 static struct {
     char *source, *fault, *image;
     int capability;
@@ -126,7 +126,7 @@ static bool is_last(const struct kernel *k, const char *fault)
            strcmp(last.fault, fault) == 0;
 }
 
-static void keep(const struct kernel *k, const char *fault, char *image)
+static void keep_image(const struct kernel *k, const char *fault, char *image)
 {
     free(last.source);
     free(last.fault);
@@ -137,7 +137,7 @@ static void keep(const struct kernel *k, const char *fault, char *image)
     last.capability = k->capability;
 }
 
-/* NULL, or what is wrong. */
+/* Compiles a kernel with a fault planted.  Returns NULL, or the error. */
 static const char *compile(const struct kernel *k, const char *fault)
 {
     static const char *const names[] = { "device.h" };
@@ -167,7 +167,7 @@ static const char *compile(const struct kernel *k, const char *fault)
     image = malloc(size);
     assert_int_equal(nvrtcGetCUBIN(program, image), 0);
     nvrtcDestroyProgram(&program);
-    keep(k, fault, image);
+    keep_image(k, fault, image);
     return NULL;
 }
 
@@ -209,7 +209,7 @@ static int launch(const struct kernel *k, void *function, struct args *args)
                           k->shared, NULL, list, NULL);
 }
 
-/* Data of a kernel: what goes in, what has to come out. */
+/* A kernel's input and its expected output. */
 struct job {
     const void *a, *b, *want;
     size_t a_size, b_size, c_size;
@@ -217,7 +217,8 @@ struct job {
     void (*maps)(struct args *args);
 };
 
-/* Runs and returns the harness's complaint, "" where there is none; "wrong result" beside. */
+/* Runs the kernel and returns the harness's complaint ("" if there is none), with "wrong result"
+ * where the output differs. */
 static const char *run(const struct kernel *k, const struct job *d, const char *fault)
 {
     static char told[8192];
@@ -250,13 +251,13 @@ static const char *run(const struct kernel *k, const struct job *d, const char *
     return told;
 }
 
-/* Without a fault the kernel is right, with each it is found to be wrong. */
+/* A kernel must be right without a fault, and each fault must be found. */
 struct fault {
     const char *text, *told;
 };
 
-static void check(const struct kernel *k, const struct job *d, const struct fault *faults,
-                  int count)
+static void check_faults(const struct kernel *k, const struct job *d, const struct fault *faults,
+                         int count)
 {
     for (int i = -1; i < count; i++)
         for (int seed = 1; seed <= 3; seed++) {
@@ -271,7 +272,8 @@ static void check(const struct kernel *k, const struct job *d, const struct faul
         }
 }
 
-#define CHECK(kernel, data, faults) check(kernel, data, faults, sizeof faults / sizeof *(faults))
+#define CHECK(kernel, data, faults) \
+    check_faults(kernel, data, faults, sizeof faults / sizeof *(faults))
 
 /* ---- shared and global memory ---------------------------------------------------------------- */
 
@@ -419,7 +421,7 @@ static const char *const format_names[9] = {
     [SIMT_E4M3] = "e4m3", [SIMT_E5M2] = "e5m2",
 };
 
-/* What the interpreter says. */
+/* Computes the dot product by the interpreter's unit. */
 static float model_dot(const limber_unit *u, int kind, const unsigned char *a,
                        const unsigned char *b, float c)
 {
@@ -449,7 +451,7 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
     for (int i = 0; i < n; i++) {
         unsigned char *top = bytes + (i + 1) * size - 1;
 
-        if (how % 4 && kind != SIMT_E4M3) /* mostly near one, some zeros and subnormals */
+        if (how % 4 && kind != SIMT_E4M3) /* mostly near one, with some zeros and subnormals */
             *top = (unsigned char)((*top & 0x83) | 0x38);
         else if (how % 8)
             *top &= 0xbf;
@@ -460,7 +462,7 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
     }
 }
 
-static void models_agree_with_the_interpreter(void **state)
+static void tensor_core_models_agree_with_the_interpreter(void **state)
 {
     static const int capabilities[4] = { 80, 90, 100, 100 };
     struct rng r = { 7 };
@@ -498,8 +500,8 @@ static void models_agree_with_the_interpreter(void **state)
         }
 }
 
-/* Words of bytes and of halves, and a barrier of some threads. */
-static void words_are_made(void **state)
+/* Packs bytes and halves into words; a barrier is awaited by some of the threads. */
+static void words_are_packed(void **state)
 {
     static const struct kernel k = {
         HEAD "KERNEL(k, args, 96, 1) {\n"
@@ -555,7 +557,7 @@ static void words_are_made(void **state)
                 sum[s] += (s & 2 ? (int8_t)(v >> i) : (uint8_t)(v >> i)) *
                           (s & 1 ? (int8_t)(w >> i) : (uint8_t)(w >> i));
         c.sum[t] = sum[0] + 3 * sum[1] + 7 * sum[2] + 11 * sum[3];
-        c.half[t][0] = (float)(int8_t)v; /* both fit FP16, and BF16 */
+        c.half[t][0] = (float)(int8_t)v; /* both values fit FP16 and BF16 */
         c.half[t][1] = (float)(int8_t)(v >> 8) / 1024;
         memcpy(bits, c.half[t], sizeof bits);
         c.word[t] = bits[0] >> 16 | (bits[1] & 0xffff0000);
@@ -563,7 +565,7 @@ static void words_are_made(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* A (16 rows) and B (8 columns) of 32 bytes, C of 16 x 8. */
+/* Multiplies A (16 rows) and B (8 columns), of 32 bytes along k, to a C of 16 x 8. */
 static void warps_multiply(void **state)
 {
     static const char source[] =
@@ -652,8 +654,8 @@ static void warps_multiply(void **state)
                     memcpy(&out[8 * row + col], &v, 4);
                 }
             }
-        check(&k, &d, faults, i == 4 ? 4 : 0);
-        check(&k, &d, &of_assembly[first_of[i]], first_of[i + 1] - first_of[i]);
+        check_faults(&k, &d, faults, i == 4 ? 4 : 0);
+        check_faults(&k, &d, &of_assembly[first_of[i]], first_of[i + 1] - first_of[i]);
     }
 }
 
@@ -679,7 +681,8 @@ static limber_unit unit_of_scaled(const struct scaled_case *x)
     return u;
 }
 
-/* 32 bytes of elements; scales mostly near one, some at their formats' ends, some NaN. */
+/* Draws 32 bytes of elements; scales are mostly near one, some at the ends of their formats, some
+ * NaN. */
 static void random_scaled(struct rng *r, const struct scaled_case *x, int side, int how,
                           uint8_t bytes[32], uint8_t scales[4])
 {
@@ -730,7 +733,7 @@ static void load_scaled(const struct scaled_case *x, const limber_unit *u, int s
     }
 }
 
-/* What the interpreter says. */
+/* Computes the dot product by the interpreter's unit. */
 static float model_scaled(const struct scaled_case *x, const uint8_t a[32], const uint8_t *scales_a,
                           const uint8_t b[32], const uint8_t *scales_b, float c)
 {
@@ -784,8 +787,8 @@ static void scaled_models_agree_with_the_interpreter(void **state)
     }
 }
 
-/* As warps_multiply, and a word of scales for each lane and operand: those that the places in the
- * quads name are the rows' and columns', all others are noise. */
+/* Multiplies as warps_multiply does, with a word of scales per lane and operand.  Only the words
+ * that the selectors within quads name scale rows and columns; all others are noise. */
 static void warps_multiply_blocks_with_scales(void **state)
 {
     static const char source[] =
@@ -807,7 +810,7 @@ static void warps_multiply_blocks_with_scales(void **state)
     static const struct {
         struct scaled_case x;
         int byte, quad[2];
-        const char *wrong; /* NULL, or what is complained of */
+        const char *wrong; /* NULL, or a part of the expected complaint */
         struct fault faults[8];
     } cases[] = {
         { { SIMT_MXF8F6F4, { 0, 1 } },
@@ -896,7 +899,7 @@ static void warps_multiply_blocks_with_scales(void **state)
             start(120, 1);
             assert_non_null(strstr(run(&k, &d, NULL), cases[i].wrong));
         } else {
-            check(&k, &d, cases[i].faults, faults);
+            check_faults(&k, &d, cases[i].faults, faults);
         }
     }
 }
@@ -1043,9 +1046,10 @@ static void the_portable_form_multiplies(void **state)
 
 /* ---- Hopper ---------------------------------------------------------------------------------- */
 
-enum { ROWS = 100, COLUMNS = 120, STEPS = 5 }; /* of a tile's 128; of 128 bytes along k */
+/* of a tile's 128 rows and columns; steps of 128 bytes along k */
+enum { ROWS = 100, COLUMNS = 120, STEPS = 5 };
 
-/* Of ROWS rows, of which the last box holds fewer than its 64 or 128. */
+/* Encodes maps of ROWS rows, so that the last box holds fewer than its 64 or 128 rows. */
 static void encode_maps(struct args *args)
 {
     static const uint32_t step[3] = { 1, 1, 1 };
@@ -1194,7 +1198,7 @@ static void warpgroups_multiply(void **state)
     free(c);
 }
 
-/* Tiles that threads have written. */
+/* Multiplies tiles that threads wrote to shared memory, which needs a proxy fence. */
 static void products_read_what_was_fenced(void **state)
 {
     static const struct kernel k = {
@@ -1257,7 +1261,7 @@ static void products_read_what_was_fenced(void **state)
 
 /* ---- Blackwell ------------------------------------------------------------------------------- */
 
-enum { TM = 128, TN = 64, TSTEPS = 5 }; /* a tile's rows and columns; of 128 bytes along k */
+enum { TM = 128, TN = 64, TSTEPS = 5 }; /* rows and columns of a tile; steps of 128 bytes along k */
 
 static void encode_tiles(struct args *args)
 {
@@ -1274,7 +1278,7 @@ static void encode_tiles(struct args *args)
     }
 }
 
-/* Chains of two steps, whose sums lie in two places in turn. */
+/* Chains of two steps, whose sums alternate between two places in tensor memory. */
 #define COLUMNS_KERNEL(stage, taken, fetch, issue) \
     HEAD90 "enum { STAGE = " stage ", FULL = 2 * STAGE, EMPTY = FULL + 16, FILLED = EMPTY + 16,\n" \
            "  TAKEN = FILLED + 16, AT = TAKEN + 16 };\n" \
@@ -1414,7 +1418,7 @@ static void products_go_to_tensor_memory(void **state)
         { "columns_before(); // last\\n  sync_block(); // end\\n  columns_after();=>", "" },
         { "columns_give<128>(columns); // give=>;", "ended with columns" },
         { "columns_give<128>(columns); // give=>columns_give<64>(columns);", "were taken" },
-        /* of device.h */
+        /* fault in device.h */
         { "(uint64_t)1 << 46 | (uint64_t)2 << 61=>(uint64_t)1 << 62", "descriptor" },
         { "(uint64_t)1 << 46 | =>", "descriptor" },
         { "(uint64_t)64 << 32=>(uint64_t)32 << 32", "" },
@@ -1498,23 +1502,23 @@ static void products_go_to_tensor_memory(void **state)
             }
             memcpy(&c[e], kind < SIMT_F16 ? (void *)&sum : (void *)&total, 4);
         }
-        check(&k, &d,
-              i == 0            ? faults :
-              kind == SIMT_E4M3 ? of_f8 :
-                                  of_bytes,
-              i == 0                       ? (int)COUNT(faults) :
-              kind == SIMT_E4M3            ? (int)COUNT(of_f8) :
-              kinds[i].kind == SIMT_I8 + 2 ? (int)COUNT(of_bytes) :
-                                             0);
+        check_faults(&k, &d,
+                     i == 0            ? faults :
+                     kind == SIMT_E4M3 ? of_f8 :
+                                         of_bytes,
+                     i == 0                       ? (int)COUNT(faults) :
+                     kind == SIMT_E4M3            ? (int)COUNT(of_f8) :
+                     kinds[i].kind == SIMT_I8 + 2 ? (int)COUNT(of_bytes) :
+                                                    0);
         free(c);
     }
     free(a);
     free(b);
 }
 
-/* Elements of bytes as products into columns want them. */
-static void put_together(const struct scaled_case *x, int side, const uint8_t from[32],
-                         uint8_t to[32])
+/* Packs elements of less than a byte as products into tensor memory read them. */
+static void pack_elements(const struct scaled_case *x, int side, const uint8_t from[32],
+                          uint8_t to[32])
 {
     static const int bits[SIMT_FORMATS] = { 8, 8, 0, 6, 6, 4 };
     int format = x->format[side], n = x->kind == SIMT_MXF8F6F4 ? bits[format] : 8;
@@ -1528,9 +1532,9 @@ static void put_together(const struct scaled_case *x, int side, const uint8_t fr
         }
 }
 
-/* As products_go_to_tensor_memory: scales lie behind the elements in memory, step by step, and
- * behind the sums' columns, stage by stage. */
-static void products_of_blocks_with_scales_do(void **state)
+/* Multiplies as products_go_to_tensor_memory does, with scales: in memory after each step's
+ * elements, in tensor memory after each stage's columns of sums. */
+static void products_with_scales_go_to_tensor_memory(void **state)
 {
     static const char source[] = COLUMNS_KERNEL(
         "128 * 192 + 256 * SC", "256",
@@ -1567,7 +1571,7 @@ static void products_of_blocks_with_scales_do(void **state)
         { "to + SC + i * SC / 16 * 4=>to", "wrong" },
         { "FORMATS, i * SC / 4 % 4)=>FORMATS, 0)", "wrong" },
         { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
-        /* of device.h */
+        /* fault in device.h */
         { "(uint64_t)8 << 32=>(uint64_t)16 << 32", "" },
         { "(uint64_t)8 << 32 | (uint64_t)1 << 46=>(uint64_t)8 << 32", "rows of 16 bytes" },
         { "1 << 16 | (uint64_t)8 << 32=>(uint64_t)8 << 32", "rows of 16 bytes" },
@@ -1608,7 +1612,7 @@ static void products_of_blocks_with_scales_do(void **state)
     };
     static const struct {
         struct scaled_case x;
-        int scales; /* of a line's step */
+        int scales; /* scales per line and step */
         const struct fault *fault;
         size_t faults;
     } cases[] = {
@@ -1647,7 +1651,7 @@ static void products_of_blocks_with_scales_do(void **state)
 
                 random_scaled(&r, x, side, 1, bytes, scales);
                 assert_true(simt_scaled_line(x->kind, x->format[side], bytes, scales, &line[l][p]));
-                put_together(x, side, bytes, in[side] + (own * PIECES + p) * 32);
+                pack_elements(x, side, bytes, in[side] + (own * PIECES + p) * 32);
                 for (int s = 0; s < each; s++) {
                     int at = p % 4 * each + s;
 
@@ -1661,12 +1665,13 @@ static void products_of_blocks_with_scales_do(void **state)
             for (int p = 0; p < PIECES; p++) {
                 simt_scaled_dot(x->kind, &line[e / TN][p], &line[TM + e % TN][p], &part);
                 if (p % 8 == 7 || p == PIECES - 1) {
-                    c[e] += isfinite(part) ? part : 1; /* infinities would make NaN of any sign */
+                    /* with infinities, the sums could become NaN of either sign */
+                    c[e] += isfinite(part) ? part : 1;
                     part = 0;
                 }
             }
         }
-        check(&k, &d, cases[i].fault, (int)cases[i].faults);
+        check_faults(&k, &d, cases[i].fault, (int)cases[i].faults);
         free(in[0]);
         free(in[1]);
         free(c);
@@ -1686,7 +1691,7 @@ static void encode_halves(struct args *args)
         0);
 }
 
-/* Each of two blocks fetches half of what both read. */
+/* Each of two blocks in a cluster fetches half of what both read. */
 static void blocks_of_a_cluster_share_copies(void **state)
 {
     static const struct kernel k = {
@@ -1790,7 +1795,7 @@ static void launches_of_clusters_are_checked(void **state)
     other.cluster = 3;
     assert_int_equal(launch(&other, f, &args), 1);
     assert_int_equal(cuOccupancyMaxActiveClusters(&n, f, &config), 0);
-    assert_int_equal(n, 4); /* of 5 multiprocessors, two blocks on each */
+    assert_int_equal(n, 4); /* of 5 multiprocessors, with two blocks on each */
     assert_int_equal(cuModuleUnload(m), 0);
     start(80, 1);
     other = k;
@@ -1851,9 +1856,9 @@ static void blocks_share_work_by_counting(void **state)
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
-/* What two streams leave in one place: of work without an order both orders occur, of other work
- * one alone. */
-static unsigned orders(bool first_apart, bool second_null, bool waits)
+/* Returns the set of values that two streams leave in one place: both orders where their work is
+ * unordered, else one. */
+static unsigned run_unordered(bool first_apart, bool second_null, bool waits)
 {
     unsigned seen = 0;
 
@@ -1892,11 +1897,12 @@ static void streams_are_late(void **state)
     address at;
 
     (void)state;
-    assert_int_equal(orders(true, false, false), 6);
-    assert_int_equal(orders(true, true, false), 6);
-    assert_int_equal(orders(true, false, true), 4);
-    assert_int_equal(orders(true, true, true), 4);
-    assert_int_equal(orders(false, true, false), 4); /* the NULL stream waits for it */
+    assert_int_equal(run_unordered(true, false, false), 6);
+    assert_int_equal(run_unordered(true, true, false), 6);
+    assert_int_equal(run_unordered(true, false, true), 4);
+    assert_int_equal(run_unordered(true, true, true), 4);
+    assert_int_equal(run_unordered(false, true, false),
+                     4); /* the NULL stream waits for the other */
     start(90, 3);
     assert_int_equal(cuMemAlloc_v2(&at, 4), 0);
     assert_int_equal(cuMemHostAlloc((void **)&pinned, 4, 0), 0);
@@ -1912,7 +1918,7 @@ static void streams_are_late(void **state)
     assert_int_equal(cuMemFree_v2(at), 0);
 }
 
-/* A cubin of a newer toolkit than the driver's is not loaded. */
+/* A cubin of a newer toolkit than the driver is not loaded. */
 static void drivers_refuse_newer_kernels(void **state)
 {
     static const struct kernel k = {
@@ -1923,9 +1929,9 @@ static void drivers_refuse_newer_kernels(void **state)
     for (int newer = 0; newer < 2; newer++) {
         void *module, *function;
 
-        set("SIMT_DRIVER", 12040);
-        set("SIMT_NVRTC", newer ? 13 : 12);
-        last.capability = 0; /* of another compiler */
+        set_result("SIMT_DRIVER", 12040);
+        set_result("SIMT_NVRTC", newer ? 13 : 12);
+        last.capability = 0; /* the image cache holds another compiler's output */
         start(90, 1);
         assert_int_equal(build(&k, NULL, &module, &function) != NULL, newer);
         if (!newer)
@@ -1936,7 +1942,7 @@ static void drivers_refuse_newer_kernels(void **state)
     start(90, 1);
 }
 
-/* What a pool has beyond its threshold is unmapped whenever a thread waits for the device. */
+/* A pool unmaps memory beyond its threshold whenever a thread waits for the device. */
 static void pools_keep_their_threshold(void **state)
 {
     static const struct {
@@ -1960,11 +1966,12 @@ static void pools_keep_their_threshold(void **state)
             assert_int_equal(cuMemFreeAsync(at, NULL), 1);
             assert_int_equal(cuCtxSynchronize(), 0);
         }
-    assert_int_equal(simt_maps() - maps, 4); /* the small one once, the large one each time */
+    /* the small one was mapped once, the large one each time */
+    assert_int_equal(simt_maps() - maps, 4);
     assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
 
-/* A block sums what others have left; the last to come knows. */
+/* The last block to increment a counter sums what the others have written. */
 static void counters_pass_on_what_blocks_wrote(void **state)
 {
     static const struct kernel k = {
@@ -2014,7 +2021,7 @@ static void counters_pass_on_what_blocks_wrote(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* What begins before the launch in front of it has ended awaits that. */
+/* A launch that may begin before the previous one has ended must wait for it. */
 static void early_launches_are_checked(void **state)
 {
     static const struct kernel k = {
@@ -2053,7 +2060,8 @@ static void early_launches_are_checked(void **state)
         args.a = upload(in, sizeof in);
         args.c = upload(NULL, sizeof in);
         assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 256, NULL, list, NULL), 0);
-        assert_string_equal(simt_error(), ""); /* it is not asked for, so nothing is awaited */
+        /* nothing was enabled to begin early, so nothing must wait */
+        assert_string_equal(simt_error(), "");
         assert_int_equal(cuLaunchKernelEx(&config, f, list, NULL), 0);
         assert_int_equal(cuCtxSynchronize(), i < 0 ? 0 : 719);
         assert_non_null(strstr(simt_error(), i < 0 ? "" : faults[i].told));
@@ -2072,14 +2080,14 @@ static void early_launches_are_checked(void **state)
     }
 }
 
-static void memory_ends(void **state)
+static void exhausted_memory_is_reported(void **state)
 {
     address at[3];
     size_t left, total;
     char byte[2];
 
     (void)state;
-    set("SIMT_MEMORY", 3 << 20);
+    set_result("SIMT_MEMORY", 3 << 20);
     start(90, 1);
     assert_int_equal(cuMemAlloc_v2(&at[0], 1 << 20), 0);
     assert_int_equal(cuMemAlloc_v2(&at[1], 1 << 20), 0);
@@ -2125,7 +2133,7 @@ static void launches_are_captured(void **state)
     args.c = upload(NULL, 128);
     assert_int_equal(cuStreamCreate(&stream, 1), 0);
     assert_int_equal(cuMemHostAlloc(&pinned, 128, 0), 0);
-    /* the first launch of a function loads it, which no graph can hold */
+    /* the first launch of a function loads it, which is an error during capture */
     assert_int_equal(cuStreamBeginCapture_v2(stream, 1), 0);
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, stream, list, NULL), 900);
     assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
@@ -2195,8 +2203,8 @@ int main(void)
         cmocka_unit_test(shared_memory_is_watched),
         cmocka_unit_test(planted_faults_must_be_there_once),
         cmocka_unit_test(copies_of_16_bytes_land_late),
-        cmocka_unit_test(models_agree_with_the_interpreter),
-        cmocka_unit_test(words_are_made),
+        cmocka_unit_test(tensor_core_models_agree_with_the_interpreter),
+        cmocka_unit_test(words_are_packed),
         cmocka_unit_test(warps_multiply),
         cmocka_unit_test(scaled_models_agree_with_the_interpreter),
         cmocka_unit_test(warps_multiply_blocks_with_scales),
@@ -2206,13 +2214,13 @@ int main(void)
         cmocka_unit_test(warpgroups_multiply),
         cmocka_unit_test(products_read_what_was_fenced),
         cmocka_unit_test(products_go_to_tensor_memory),
-        cmocka_unit_test(products_of_blocks_with_scales_do),
+        cmocka_unit_test(products_with_scales_go_to_tensor_memory),
         cmocka_unit_test(blocks_of_a_cluster_share_copies),
         cmocka_unit_test(launches_of_clusters_are_checked),
         cmocka_unit_test(blocks_share_work_by_counting),
         cmocka_unit_test(counters_pass_on_what_blocks_wrote),
         cmocka_unit_test(early_launches_are_checked),
-        cmocka_unit_test(memory_ends),
+        cmocka_unit_test(exhausted_memory_is_reported),
         cmocka_unit_test(pools_keep_their_threshold),
         cmocka_unit_test(streams_are_late),
         cmocka_unit_test(drivers_refuse_newer_kernels),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is on disk: an entry of the cache, which a call then finds, and the bytes of kernels.
- * Whatever the entry holds, the product is right. */
+ * Fuzzes files of the disk cache: an entry, which a call then looks up, and the bytes of a kernel.
+ * The product must be right whatever the entry holds. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@ enum { ENTRIES = 4 };
 static char dir[] = "/tmp/limber-fuzz-XXXXXX", entry[ENTRIES][4096];
 static int entries;
 
-static int find(const char *path, const struct stat *s, int type, struct FTW *f)
+static int find_entries(const char *path, const struct stat *s, int type, struct FTW *f)
 {
     (void)f;
     if (type == FTW_F && s->st_size > 100 && entries < ENTRIES)
@@ -62,7 +62,7 @@ static void multiply(void)
     limber_destroy(ctx);
 }
 
-static void begin(void)
+static void set_up(void)
 {
     if (entries)
         return;
@@ -70,19 +70,20 @@ static void begin(void)
         abort();
     atexit(clean_up);
     multiply();
-    nftw(dir, find, 16, FTW_PHYS);
+    nftw(dir, find_entries, 16, FTW_PHYS);
     if (!entries)
         abort();
 }
 
-/* 'E' and an entry; 'K' and the bytes of a kernel, an entry's without its head. */
+/* Seeds: 'E' and an entry of the cache; or 'K' and the bytes of a kernel, an entry without its
+ * header. */
 size_t fuzz_seed(int i, uint8_t *to)
 {
     static uint8_t good[2 * ENTRIES][FUZZ_MOST];
     static size_t size[2 * ENTRIES];
     int count;
 
-    begin();
+    set_up();
     count = 2 * entries;
     if (i >= count)
         return 0;
@@ -115,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     FILE *f;
 
-    begin();
+    set_up();
     if (size < 1)
         return 0;
     if (*data != 'E') {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Good inputs, and what a few random changes make of them.  With a folder as argument: writes the
- * good ones there, for libFuzzer to begin with. */
+ * Runs a fuzz target on valid inputs and on a few random changes of them.  With a folder as
+ * argument it writes the valid inputs there, as a corpus for libFuzzer. */
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static uint64_t state = 0x9e3779b97f4a7c15;
 
-static size_t below(size_t n)
+static size_t random_below(size_t n)
 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -20,19 +20,19 @@ static size_t below(size_t n)
 static size_t change(uint8_t *data, size_t size)
 {
     static const uint8_t odd[] = { 0, 1, 0x7f, 0x80, 0xff, '0', '9', '-', ' ', '\n' };
-    size_t at = below(size), n = below(16) + 1;
+    size_t at = random_below(size), n = random_below(16) + 1;
 
     if (size < 2)
         return size;
-    switch (below(5)) {
-    case 0: data[at] = (uint8_t)below(256); break;
-    case 1: data[at] = odd[below(sizeof odd)]; break;
+    switch (random_below(5)) {
+    case 0: data[at] = (uint8_t)random_below(256); break;
+    case 1: data[at] = odd[random_below(sizeof odd)]; break;
     case 2: return at + 1;
-    case 3:                     /* a piece goes */
+    case 3:                     /* delete a piece */
         n = n < size - at ? n : size - at - 1;
         memmove(data + at, data + at + n, size - at - n);
         return size - n;
-    default:                    /* a piece comes twice */
+    default:                    /* repeat a piece */
         n = n < size - at ? n : size - at;
         if (size + n > FUZZ_MOST)
             return size;
@@ -74,10 +74,11 @@ int main(int argc, char **argv)
     for (long i = 0; i < runs; i++) {
         uint8_t *copy;
 
-        size = fuzz_seed((int)below((size_t)seeds), data);
-        for (size_t changes = below(6) + 1; changes > 0; changes--)
+        size = fuzz_seed((int)random_below((size_t)seeds), data);
+        for (size_t changes = random_below(6) + 1; changes > 0; changes--)
             size = change(data, size);
-        copy = malloc(size + 1);        /* so that what lies behind it is nobody's */
+        /* a heap block of the exact size, so that a sanitizer sees reads past its end */
+        copy = malloc(size + 1);
         if (!copy)
             return 2;
         memcpy(copy, data, size);

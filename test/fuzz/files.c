@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Arrays in files: .npy, .npz, Matrix Market, CSV, IDX. */
+ * Fuzzes the readers of array files: .npy, .npz, Matrix Market, CSV, IDX. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 

@@ -10,7 +10,8 @@
 enum { FUZZ_MOST = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-/* The i-th good input, at most FUZZ_MOST bytes; 0 past the end. */
+/* Writes the i-th valid input, of at most FUZZ_MOST bytes, and returns its size; 0 past the
+ * last. */
 size_t fuzz_seed(int i, uint8_t *to);
 
 #endif

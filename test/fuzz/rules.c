@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rules of the libraries before a BLAS, a line each, and the stated plans of their reports, as
- * limber prebuild takes them. */
-#define _GNU_SOURCE     /* as the file that is included */
+ * Fuzzes the rules of the interposed libraries, one per line, and the stated plans in their
+ * reports, which limber prebuild reads. */
+#define _GNU_SOURCE     /* for the included rules.c */
 #include "fuzz.h"
 
-#include "tools/interpose/shared/rules.c"      /* whose rules nobody drops but we */
+#include "tools/interpose/shared/rules.c" /* the unit under test; this file frees the rules */
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

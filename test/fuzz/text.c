@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Texts: plans with all passes over them, units, LPGEMM's configurations, targets, signatures,
- * steps of epilogues.  The first byte says which. */
+ * Fuzzes parsers: plans (with all passes), units, LPGEMM's configurations, targets, signatures,
+ * epilogue steps.  The first byte chooses the parser. */
 #include "fuzz.h"
 
 #include "../support/calls.h"
@@ -38,7 +38,7 @@ static limber_context *context(void)
                                    .cache_dir = "",
                                    .dump_dir = "" };
 
-    if (ctx && ++uses % 500 == 0) {     /* bindings live as long as it */
+    if (ctx && ++uses % 500 == 0) {     /* its bindings live as long as the context */
         limber_destroy(ctx);
         ctx = NULL;
     }
@@ -47,7 +47,7 @@ static limber_context *context(void)
     return ctx;
 }
 
-/* What the library itself would state. */
+/* The text of a plan that the library makes. */
 static char *stated(int i)
 {
     static const limber_contract contracts[] = {
@@ -111,10 +111,10 @@ static void unit(const char *s)
     if (limber_unit_parse(s, &u) != LIMBER_STATUS_OK)
         limber_unit_lpgemm(s, "conv1", &u, &listed);
     else if (limber_unit_parse(limber_unit_text(&u, text, sizeof text), &back) != LIMBER_STATUS_OK)
-        abort();                /* what is printed is read back */
+        abort();                /* printed text must parse */
 }
 
-/* What is printed is read back to the same steps. */
+/* Prints the parsed steps and expects the same steps when they are read again. */
 static void steps(const char *s)
 {
     static const char *const names[] = { "bias", "_1" };

@@ -32,13 +32,13 @@ static int input(void *to, size_t n)
     return 1;
 }
 
-/* Four neighbours of a line, in the lower half of a register. */
+/* Loads four consecutive elements into the lower half of a register. */
 static uint16x8_t four(const uint16_t *p)
 {
     return vcombine_u16(vld1_u16(p), vdup_n_u16(0));
 }
 
-/* Element (0, 0) of C += A B' for two neighbours, in streaming mode. */
+/* Computes C += A B' in streaming mode and returns element (0, 0). */
 static float outer_product(int instruction, float c, const uint16_t *a, const uint16_t *b)
 {
     float out[64] = { c };
@@ -78,7 +78,7 @@ static float chain(int instruction, float start, const uint16_t *a, const uint16
         float first = vgetq_lane_f32(c, 0);
 
         switch (instruction) {
-        case BFDOT: /* the second pair lies in the next lane */
+        case BFDOT: /* the second pair is in the next lane */
             c = vbfdotq_f32(c, xb, yb);
             xb = vreinterpretq_bf16_u16(vextq_u16(x, x, 2));
             yb = vreinterpretq_bf16_u16(vextq_u16(y, y, 2));

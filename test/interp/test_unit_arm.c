@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Units of Arm against the instructions themselves, run by QEMU: arm_unit.c.  Skipped where the
- * cross compiler or QEMU was missing when CMake looked. */
+ * Units of Arm against Arm's instructions, which QEMU executes (arm_unit.c).  Skipped where CMake
+ * found no cross compiler or QEMU. */
 #include "engine_support.h"
 #include "support.h"
 #include "unit_backends.h"
@@ -11,7 +11,7 @@
 
 enum { M = 24, N = 40, MOST_K = 64 };
 
-/* In the order of arm_unit.c. */
+/* In the order of the instructions in arm_unit.c. */
 static const struct {
     const char *instruction, *unit, *format;
 } all[] = {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What real tensor cores answered (LIMBER_DATA/tensor-core), bit for bit: every row of every file
- * on both backends.  Skips, saying so, where the data is absent. */
+ * Simulated units against recorded results of real tensor cores (LIMBER_DATA/tensor-core), bit for
+ * bit: every row of every file on both backends.  Skipped where the data is absent. */
 #include "engine_support.h"
 #include "support.h"
 #include "unit_backends.h"
 
 enum { ROWS = 5000, MOST_K = 64 };
 
-/* A set: where its operands are, what its results are stored as, which unit made them. */
+/* A set of measurements: the folder of its operands, the format of its results, and the unit that
+ * computed them. */
 struct set {
     const char *folder, *operands, *result, *unit;
-    bool from_zero;             /* taken with C = 0 though a file of C exists */
+    bool from_zero;             /* measured with C = 0 though a file of C exists */
 };
 
 struct table {
@@ -18,7 +19,7 @@ struct table {
     int64_t rows, cols;
 };
 
-/* Numbers of a file, hexadecimal or 32 binary digits, a row a line. */
+/* Reads a table from a file: one row per line, numbers hexadecimal or of 32 binary digits. */
 static bool read_table(const char *root, const char *folder, char which, const char *name,
                        struct table *t)
 {
@@ -50,8 +51,8 @@ static bool read_table(const char *root, const char *folder, char which, const c
     return true;
 }
 
-/* Rows that come out as the device had them. */
-static int agree(limber_context *ctx, const struct set *s, const struct table t[4])
+/* Counts the rows whose simulated result has the device's bits. */
+static int count_equal_rows(limber_context *ctx, const struct set *s, const struct table t[4])
 {
     static const float one = 1;
     limber_format f32 = named("f32");
@@ -84,7 +85,7 @@ static int agree(limber_context *ctx, const struct set *s, const struct table t[
     return good;
 }
 
-static void tensor_cores_are_met_bit_for_bit(void **state)
+static void units_have_the_bits_of_real_tensor_cores(void **state)
 {
     static const struct set sets[] = {
         { "V100/fp16", "fp16", "fp32", "v100-fp16", false },
@@ -129,7 +130,7 @@ static void tensor_cores_are_met_bit_for_bit(void **state)
         assert_int_equal(t[0].rows, ROWS);
         assert_int_equal(t[3].rows, ROWS);
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-            int good = agree(backend[ctx], s, t);
+            int good = count_equal_rows(backend[ctx], s, t);
 
             print_message("%-20s of %-9s to %s: %d of %d%s\n", s->unit, s->folder, s->result, good,
                           ROWS, ctx ? " (llvm)" : "");
@@ -142,7 +143,7 @@ static void tensor_cores_are_met_bit_for_bit(void **state)
 
 /* An H100's answer to 16 pairs of BF16 whose products lie below 2^-126, C = 0: 11 2^-149, by an
  * issue report (MATLAB-tensor-core, number 7).  Only an alignment that ends at 2^-133 gives it. */
-static void the_floor_of_the_alignment_is_met(void **state)
+static void units_have_the_measured_least_exponent_of_alignment(void **state)
 {
     static const uint32_t bits[2][16] = {
         { 0x9b940000, 0x19f30000, 0x9a2e0000, 0x1a670000, 0x9a250000, 0x9b4e0000, 0x9b290000,
@@ -182,8 +183,10 @@ int main(void)
 {
     const char *data = getenv("LIMBER_DATA");
     char *kept = data ? strdup(data) : NULL;
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_floor_of_the_alignment_is_met),
-                                        cmocka_unit_test(tensor_cores_are_met_bit_for_bit) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_have_the_measured_least_exponent_of_alignment),
+        cmocka_unit_test(units_have_the_bits_of_real_tensor_cores)
+    };
     int failed;
 
     clear_environment();

@@ -20,7 +20,8 @@
 enum { M = 16, N = 16, K = 32 };
 
 struct products {
-    uint16_t a[M][K], b[K][N], pairs[K / 2][N][2]; /* pairs: b as the instructions read it */
+    /* pairs: b in the layout that the instructions read */
+    uint16_t a[M][K], b[K][N], pairs[K / 2][N][2];
     float c[M][N], want[M][N];
 };
 
@@ -63,8 +64,8 @@ static void compare(const char *name, const char *format, void (*execute)(struct
     free(x);
 }
 
-/* A bit of a register of CPUID's leaf 7. */
-static bool has(unsigned subleaf, int which, int bit)
+/* Returns a bit of a register that CPUID's leaf 7 gives. */
+static bool has_cpuid_bit(unsigned subleaf, int which, int bit)
 {
     unsigned v[4] = { 0 };
 
@@ -92,7 +93,7 @@ static void avx512_bf16(void **state)
 {
     (void)state;
 #if defined(__x86_64__)
-    if (has(1, 0, 5) && __builtin_cpu_supports("avx512f")) {
+    if (has_cpuid_bit(1, 0, 5) && __builtin_cpu_supports("avx512f")) {
         compare("avx512-bf16", "bf16", vdpbf16ps);
         return;
     }
@@ -133,10 +134,10 @@ static void tdpfp16ps(struct products *x)
     EXECUTE(x, TDPFP16PS);
 }
 
-/* Linux hands out tiles on demand. */
-static bool has_tiles(void)
+/* Linux grants the tile registers on request. */
+static bool request_tiles(void)
 {
-    return has(0, 3, 24) && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+    return has_cpuid_bit(0, 3, 24) && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
 }
 #endif
 
@@ -144,7 +145,7 @@ static void amx_bf16(void **state)
 {
     (void)state;
 #if defined(__x86_64__)
-    if (has(0, 3, 22) && has_tiles()) {
+    if (has_cpuid_bit(0, 3, 22) && request_tiles()) {
         compare("amx-bf16", "bf16", tdpbf16ps);
         return;
     }
@@ -156,7 +157,7 @@ static void amx_fp16(void **state)
 {
     (void)state;
 #if defined(__x86_64__)
-    if (has(1, 0, 21) && has_tiles()) {
+    if (has_cpuid_bit(1, 0, 21) && request_tiles()) {
         compare("amx-fp16", "f16", tdpfp16ps);
         return;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Formats that are no floats: every code of 8 and 16 bits, and what lies between, against a
- * reference written from the standards. */
+ * Formats that are not floats: every code of 8 and 16 bits, and values between, against a reference
+ * written from the standards. */
 #include "codes.h"
 #include "support.h"
 
@@ -44,7 +44,7 @@ static void check_value(limber_format f, uint64_t code)
         fail_msg("code %#llx is %a, not %a", (unsigned long long)code, v, want);
 }
 
-/* Rounded to nearest. */
+/* Checks that v, rounded to nearest, has this code. */
 static void check_code(limber_format f, double v)
 {
     uint64_t code = encoded(f, v, LIMBER_ROUND_NEAREST), want;
@@ -69,7 +69,7 @@ static void check_around(limber_format f, double v)
     }
 }
 
-/* A code, and what lies half-way to the next one. */
+/* Checks a code and the midpoint between it and the next one. */
 static void check_posit(limber_format f, uint64_t code)
 {
     int bits = 8 * f.size;
@@ -94,7 +94,7 @@ static void test_posits(void **state)
         check_posit(LIMBER_POSIT8, code);
     for (uint64_t code = 0; code < 1 << 16; code += SANITIZED ? 7 : 1)
         check_posit(LIMBER_POSIT16, code);
-    for (int i = 0; i < SAMPLES; i++) { /* as many of each length of the regime */
+    for (int i = 0; i < SAMPLES; i++) { /* as many for each length of the regime */
         uint64_t code = (rng_next(&r) & 0xffffffff) >> rng_below(&r, 31);
 
         check_posit(LIMBER_POSIT32, rng_below(&r, 2) ? code : 0xffffffff & ~code);
@@ -118,7 +118,7 @@ static void test_posits(void **state)
     }
 }
 
-/* Between posits of one format and floats of another, without doubles between. */
+/* Converts directly between posits of one format and floats of another, not through doubles. */
 static void test_posits_of_wide_floats(void **state)
 {
     struct rng r = { 6 };
@@ -177,7 +177,7 @@ static void test_short_integers(void **state)
                 uint64_t code = encoded(f, v, (limber_rounding)mode);
 
                 assert_true(decoded(f, code) == want);
-                assert_true(code < 2u << f.frac_bits); /* zeros above */
+                assert_true(code < 2u << f.frac_bits); /* the bits above are zero */
             }
         check_code(f, NAN);
         check_code(f, INFINITY);
@@ -185,7 +185,8 @@ static void test_short_integers(void **state)
     }
 }
 
-/* Sums in a fixed point have room for what formats say: no unit below, nothing above. */
+/* Fixed-point sums hold all values that formats claim: nothing lies below their unit or above their
+ * top. */
 static void test_units_are_within_the_format(void **state)
 {
     struct rng r = { 8 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Digits of residues: FP8 holds each, no larger than said, and their products are those of the
- * residues, for every pair.  Signed slices: FP8 holds each, and together they are the integer. */
+ * Digits of residues: FP8 holds each digit within its stated bound, and products of digits give the
+ * products of residues, for every pair.  Signed slices: FP8 holds each, and their sum is the
+ * integer. */
 #include "support.h"
 
 #include "ir/num/digits.h"
@@ -15,9 +16,9 @@
 
 typedef double digits[LIMBER_RESIDUES][LIMBER_DIGITS];
 
-static int64_t common(int64_t a, int64_t b)
+static int64_t common_divisor(int64_t a, int64_t b)
 {
-    return b ? common(b, a % b) : a;
+    return b ? common_divisor(b, a % b) : a;
 }
 
 static void moduli_have_no_common_divisor(void **state)
@@ -25,10 +26,10 @@ static void moduli_have_no_common_divisor(void **state)
     (void)state;
     for (int i = 0; i < limber_digits_count; i++)
         for (int j = 0; j < i; j++)
-            assert_int_equal(common(limber_digits[i].p, limber_digits[j].p), 1);
+            assert_int_equal(common_divisor(limber_digits[i].p, limber_digits[j].p), 1);
 }
 
-/* The order in which plans take them. */
+/* Plans take the moduli in this order. */
 static void fewest_products_come_first(void **state)
 {
     (void)state;
@@ -41,7 +42,7 @@ static void fewest_products_come_first(void **state)
     assert_null(limber_digits_of(33, 1));
 }
 
-/* What plans count on: sums below 2^24. */
+/* Plans rely on sums of 512 products below 2^24. */
 static void chains_of_512_are_exact(void **state)
 {
     (void)state;
@@ -74,7 +75,7 @@ static void fp8_holds_digits(void **state)
                 }
             assert_true(largest == d->reach[side]);
             for (int x = 0; x < LIMBER_DIGITS; x++)
-                assert_true(v[0][x] == 0); /* as what pads lines */
+                assert_true(v[0][x] == 0); /* zero pads lines */
         }
 }
 
@@ -101,7 +102,7 @@ static void products_are_those_of_residues(void **state)
 
 enum { STEP = 5, REACH = 16 };
 
-/* The slices of w, of at most STEP count - 1 bits and a sign, from the top one down. */
+/* Expects the slices of w, of at most STEP count - 1 bits and a sign, from the highest down. */
 static void expect_slices(const uint64_t w[LIMBER_WIDE], int count)
 {
     uint64_t sum[LIMBER_WIDE] = { 0 };

@@ -55,11 +55,11 @@ static limber_format format(const char *name)
 struct small {
     limber_format f;
     int largest;            /* code of the largest finite value */
-    double beyond;          /* what the code after it would stand for */
+    double beyond;          /* the value that the next code would have */
 };
 
-/* The value of a positive code, by the definition of the format; codes above the largest count
- * on as if the range did not end. */
+/* The value of a positive code by the definition of the format; codes above the largest continue as
+ * if the range did not end. */
 static double value(limber_format f, int code)
 {
     int field = code >> f.frac_bits, frac = code & ((1 << f.frac_bits) - 1);
@@ -148,7 +148,7 @@ static void codes_are_read(void **state)
     decodes_every_code("e2m1");
 }
 
-/* The positive v, which lies at or above code, and below the next one. */
+/* The expected code of a positive v between `code` and the next one. */
 static int rounded(const struct small *s, double v, int code, int negative, int mode)
 {
     double low = value(s->f, code), high = value(s->f, code + 1), middle = low + (high - low) / 2;
@@ -167,7 +167,7 @@ static int rounded(const struct small *s, double v, int code, int negative, int 
     return code + up;
 }
 
-/* What an overflow becomes. */
+/* The code that an overflow gives. */
 static int overflown(const struct small *s)
 {
     if (s->f.flags & LIMBER_FORMAT_FINITE)
@@ -189,7 +189,7 @@ static void check_rounding(const struct small *s, double v, int code)
             if (want == overflown(s) && s->f.flags & LIMBER_FORMAT_NO_INF)
                 have &= s->f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ?
                             2 * sign_bit(s->f) - 1 :
-                            sign_bit(s->f) - 1; /* a NaN's sign says nothing */
+                            sign_bit(s->f) - 1; /* a NaN's sign is unspecified */
             else if (want || !(s->f.flags & LIMBER_FORMAT_NO_MINUS_ZERO))
                 want |= negative ? sign_bit(s->f) : 0;
             if (have != want)
@@ -249,7 +249,7 @@ static double random_double(void)
     uint64_t code = rng();
     double v;
 
-    if (rng() % 4) /* near binary32's range, where something happens */
+    if (rng() % 4) /* near the limits of binary32's range */
         code = (code & ~(UINT64_C(0x7ff) << 52)) | (uint64_t)(1023 - 155 + rng() % 290) << 52;
     if (rng() % 4 == 0)
         code &= ~((UINT64_C(1) << (rng() % 40)) - 1);
@@ -289,7 +289,7 @@ static void f64_becomes_f32(void **state)
 
 static const mpfr_rnd_t hard[] = { MPFR_RNDN, MPFR_RNDZ, MPFR_RNDU, MPFR_RNDD };
 
-/* x as the format holds it, by MPFR's own rounding, range and subnormals. */
+/* Rounds x to the format by MPFR's own rounding, range and subnormals. */
 static void round_mpfr(mpfr_t out, mpfr_t x, int e, int m, int bias, int mode)
 {
     mpfr_exp_t least = mpfr_get_emin(), most = mpfr_get_emax();
@@ -327,7 +327,7 @@ static void num_to_mpfr(mpfr_t out, const struct limber_num *x)
     mpfr_setsign(out, out, x->sign, MPFR_RNDN);
 }
 
-/* A number whose leading bit is around 2^middle. */
+/* A random number whose leading bit is near 2^middle. */
 static struct limber_num random_num(int middle, int around)
 {
     struct limber_num x = { .hi = rng(), .lo = rng(), .sign = rng() & 1, .kind = NUM_finite };
@@ -395,7 +395,7 @@ static void free_formats_round(void **state)
     }
 }
 
-/* Members of a carried format convert to themselves. */
+/* Values of a format convert to themselves through the format that carries it. */
 static void carriers_hold_members(void **state)
 {
     limber_format f64 = format("f64");
@@ -496,7 +496,8 @@ static void dd_converts(void **state)
         assert_true(v == pair[0]);
         if (fabs(pair[1]) < ldexp(fabs(pair[0]), -59))
             continue;
-        limber_convert(quad, f128, pair, dd, 1, LIMBER_ROUND_NEAREST); /* 112 bits at most: exact */
+        /* at most 112 bits, hence exact */
+        limber_convert(quad, f128, pair, dd, 1, LIMBER_ROUND_NEAREST);
         limber_convert(back, dd, quad, f128, 1, LIMBER_ROUND_NEAREST);
         assert_memory_equal(pair, back, sizeof pair);
     }
@@ -539,7 +540,7 @@ static void sticky_breaks_ties(void **state)
     assert_int_equal(loss, 0);
 }
 
-/* (2^127 + rest) 2^-127, a little more with sticky; rest may be negative. */
+/* The low double of (2^127 + rest) 2^-127, a little more with sticky; rest may be negative. */
 static double low_of(__int128 rest, int sticky, double high)
 {
     unsigned __int128 v = ((unsigned __int128)1 << 127) + (unsigned __int128)rest;
@@ -564,7 +565,7 @@ static void sticky_reaches_the_low_double(void **state)
     assert_true(low_of(next - tie - 4, 1, 1 + 0x1p-52) == -0x1p54 - 4);
 }
 
-static void losses_are_told(void **state)
+static void lost_bits_are_reported(void **state)
 {
     int loss;
 
@@ -583,7 +584,7 @@ static void losses_are_told(void **state)
     assert_true(isinf(sticky_f32(1, 1000000, 0, 0, LIMBER_ROUND_NEAREST, &loss)));
 }
 
-static void flags_rule(void **state)
+static void flags_decide_special_values(void **state)
 {
     limber_format sat = format("e4m3"), flush = format("e5m2"), f32 = format("f32");
     unsigned char out;
@@ -611,7 +612,7 @@ static void flags_rule(void **state)
     limber_convert(&v, f32, &out, flush, 1, LIMBER_ROUND_NEAREST);
     assert_true(v == 0 && signbit(v));
     flush.flags |= LIMBER_FORMAT_SATURATE;
-    v = INFINITY; /* it has infinities, so they stay */
+    v = INFINITY; /* the format has infinities, so they stay */
     limber_convert(&out, flush, &v, f32, 1, LIMBER_ROUND_NEAREST);
     assert_int_equal(out, 0x7c);
     v = 1e9f;
@@ -637,7 +638,7 @@ static void integers_round_and_saturate(void **state)
         double v;
         int64_t want[MODES];
     } cases[] = {
-        /* RN RZ RU RD RA RO */
+        /* in each rounding: RN RZ RU RD RA RO */
         { 2.5, { 2, 2, 3, 2, 3, 3 } },
         { 3.5, { 4, 3, 4, 3, 4, 3 } },
         { -2.5, { -2, -2, -2, -3, -3, -3 } },
@@ -731,7 +732,7 @@ static void names_read_back(void **state)
         assert_int_equal(limber_format_named(bad[i], &f), LIMBER_STATUS_BAD_ARGUMENT);
         assert_int_equal(f.kind, LIMBER_KIND_NONE);
     }
-    f = format("e4m3"); /* what has no name of its own is told in full */
+    f = format("e4m3"); /* a format without a name prints all its fields */
     f.flags |= LIMBER_FORMAT_SATURATE;
     f.bias = 11;
     assert_int_equal(limber_format_named(limber_format_name(f, text, sizeof text), &g),
@@ -740,7 +741,7 @@ static void names_read_back(void **state)
     assert_string_equal(limber_format_name(f, text, 5), "(1,4");
 }
 
-static void nonsense_is_refused_by_field(void **state)
+static void invalid_formats_are_refused_by_field(void **state)
 {
     static const struct {
         limber_format f;
@@ -848,12 +849,12 @@ int main(void)
         cmocka_unit_test(dd_converts),
         cmocka_unit_test(sticky_breaks_ties),
         cmocka_unit_test(sticky_reaches_the_low_double),
-        cmocka_unit_test(losses_are_told),
-        cmocka_unit_test(flags_rule),
+        cmocka_unit_test(lost_bits_are_reported),
+        cmocka_unit_test(flags_decide_special_values),
         cmocka_unit_test(integers_round_and_saturate),
         cmocka_unit_test(integers_are_read),
         cmocka_unit_test(names_read_back),
-        cmocka_unit_test(nonsense_is_refused_by_field),
+        cmocka_unit_test(invalid_formats_are_refused_by_field),
         cmocka_unit_test(ranges_are_known),
     };
 

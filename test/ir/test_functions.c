@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions against MPFR: many values of binary32 and binary64, and where code changes
- * its ways.  test_apply_all has every value of the formats of 8 and 16 bits. */
+ * Elementwise functions against MPFR: many values of binary32 and binary64, and the points where an
+ * implementation switches methods.  test_apply_all covers every value of the formats of 8 and 16
+ * bits. */
 #include "function_reference.h"
 
 #include "ir/function.h"
@@ -50,7 +51,7 @@ static uint64_t draw(void)
     return (uint64_t)mrand48() << 32 ^ (uint64_t)mrand48() << 11 ^ (uint64_t)mrand48();
 }
 
-/* Any exponent, or those of usual numbers. */
+/* Draws any exponent, or a common one. */
 static double draw_double(int i)
 {
     uint64_t bits = draw(), field = i % 2 ? bits >> 52 & 2047 : 1023 - 12 + (bits >> 52) % 20;
@@ -86,7 +87,7 @@ static void test_f32(void **state)
         }
 }
 
-/* docs/operators.md states this bound. */
+/* docs/operators.md states this bound */
 enum { MOST_ULP = 5 };
 
 static void test_f64(void **state)
@@ -122,8 +123,8 @@ static void test_f64(void **state)
     }
 }
 
-/* One value rounded to every narrow format; formats that are rounded with the same arguments have
- * the same double. */
+/* Rounds one value to every narrow format.  Formats that are rounded with the same arguments share
+ * a double. */
 static void check_narrow(limber_function f, double from)
 {
     static const char *const names[] = { "f16",  "bf16", "e4m3",     "e5m2",   "e2m3",
@@ -141,9 +142,9 @@ static void check_narrow(limber_function f, double from)
     }
 }
 
-/* Binades of binary64, which has all of binary32, and both signs: the powers of two, and numbers
- * between them.  Results are rounded in every direction.  Near 1 and at both ends these are all
- * binades; elsewhere another function begins with another one. */
+/* Powers of two and numbers between them in binade after binade of binary64, which covers binary32,
+ * with both signs.  Results are rounded in every direction.  Near 1 and at both ends all binades
+ * are tested, elsewhere a subset that differs by function. */
 static void test_binades(void **state)
 {
     const int step = SANITIZED ? 61 : 7;
@@ -161,7 +162,7 @@ static void test_binades(void **state)
         }
 }
 
-/* Where functions change their ways. */
+/* Arguments at which the implementations switch between methods. */
 static void test_edges(void **state)
 {
     static const double at[] = { 0x1p20,

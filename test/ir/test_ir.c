@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* Canonical and well-formed. */
+/* Well-formed plans in canonical form. */
 static const char *const texts[] = {
     "plan gemm promise=native kbits=11 budget=0x1.008p-43 {\n"
     "  %a = arg index=0 emin=-16 emax=7 spread=12 width=64 sig=53 sign=signed special=0 : "
@@ -100,7 +100,7 @@ static char *printed(const struct plan *p)
     return out.s;
 }
 
-static void good(struct plan *p, const char *text)
+static void expect_good(struct plan *p, const char *text)
 {
     struct diag d = { 0 };
 
@@ -114,7 +114,7 @@ static void assert_prints(const char *text, const char *want)
     struct plan p;
     char *s;
 
-    good(&p, text);
+    expect_good(&p, text);
     s = printed(&p);
     assert_string_equal(s, want);
     free(s);
@@ -129,7 +129,7 @@ static void texts_come_back(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
         assert_prints(texts[i], texts[i]);
-        good(&p, texts[i]);
+        expect_good(&p, texts[i]);
         if (!limber_plan_verify(&p, &d))
             fail_msg("%s\n%s", d.text, texts[i]);
         limber_plan_clear(&p);
@@ -157,7 +157,7 @@ static void copies_are_deep(void **state)
         struct plan p, copy = { 0 };
         char *s;
 
-        good(&p, texts[i]);
+        expect_good(&p, texts[i]);
         assert_true(limber_plan_copy(&copy, &p));
         limber_plan_clear(&p);
         s = printed(&copy);
@@ -282,7 +282,7 @@ static void sizes_are_limited(void **state)
     }
 }
 
-/* The file has "; error: TEXT" on the line that is to blame. */
+/* The file has "; error: TEXT" on the line with the error. */
 static void check_refusal(void *user, const char *path)
 {
     char *text = test_file_read(path), *mark;
@@ -308,20 +308,20 @@ static void check_refusal(void *user, const char *path)
             if (!strcmp(p.node[i].name, name) && p.node[i].line != line)
                 fail_msg("%s: blames line %d, not %d", path, p.node[i].line, line);
     } else {
-        assert_int_equal(line, 1); /* of the plan as a whole */
+        assert_int_equal(line, 1); /* an error of the whole plan */
     }
     limber_plan_clear(&p);
     free(text);
 }
 
-static void rules_are_kept(void **state)
+static void plans_that_break_rules_are_refused(void **state)
 {
     (void)state;
     assert_true(test_files_each(LIMBER_TEST_DIR "/ir/verify", "*.lir", check_refusal, NULL) >= 70);
 }
 
-/* Plans that no text can say. */
-static void built_nonsense_is_refused(void **state)
+/* Checks invalid plans that no text can express. */
+static void invalid_built_plans_are_refused(void **state)
 {
     struct type t = { .rank = 2, .dim = { -'m', -'k' }, .count = 1 };
     struct diag d = { 0 };
@@ -356,7 +356,7 @@ static uint32_t rng(uint32_t below)
     return (uint32_t)(seed >> 33) % below;
 }
 
-/* One small change, sometimes more of them; digits often become other digits. */
+/* Makes one small change, sometimes several; digits often become other digits. */
 static void mutate(char *s, size_t room)
 {
     static const char *const bits[] = { "%",
@@ -412,7 +412,7 @@ static void mutate(char *s, size_t room)
                 memcpy(s + at, piece, m);
             }
             break;
-        case 3: /* a piece again, elsewhere */
+        case 3: /* repeat a piece elsewhere */
             m = rng(60);
             if (at + m <= n && n + m + 1 < room) {
                 char copy[64];
@@ -427,7 +427,7 @@ static void mutate(char *s, size_t room)
     }
 }
 
-static void survives(const char *text, size_t *parsed, size_t *verified)
+static void check_mutated(const char *text, size_t *parsed, size_t *verified)
 {
     struct diag d = { 0 }, v = { 0 };
     struct plan p = { 0 }, copy = { 0 };
@@ -468,7 +468,7 @@ static void mutated_texts_are_survived(void **state)
     for (int i = 0; i < 60000; i++) {
         snprintf(room, sizeof room, "%s", texts[i % (int)COUNT(texts)]);
         mutate(room, sizeof room);
-        survives(room, &parsed, &verified);
+        check_mutated(room, &parsed, &verified);
     }
     print_message("%zu parsed, %zu verified\n", parsed, verified);
     assert_true(parsed > 1000 && verified > 100);
@@ -501,7 +501,7 @@ static void sweeping_orders_and_drops(void **state)
     assert_int_equal(p.node[2].in[0], 1);
     assert_int_equal(p.ret, 2);
     assert_true(limber_plan_add(&p, OP_gemm, "again", 0, 0, t) == 3);
-    p.node[1].in[0] = 2; /* a cycle is left for verify */
+    p.node[1].in[0] = 2; /* verify must find the cycle */
     assert_true(limber_plan_sweep(&p));
     assert_int_equal(p.ret, 2);
     limber_plan_clear(&p);
@@ -601,7 +601,7 @@ static void targets_come_back(void **state)
     }
 }
 
-/* A class may only widen what the scan found, and like data share it. */
+/* A class only widens what the scan found; like data share one. */
 static void classes_widen(void **state)
 {
     limber_format f64;
@@ -667,8 +667,8 @@ int main(void)
         cmocka_unit_test(text_ignores_the_locale),
         cmocka_unit_test(bad_text_is_refused_by_line_and_word),
         cmocka_unit_test(sizes_are_limited),
-        cmocka_unit_test(rules_are_kept),
-        cmocka_unit_test(built_nonsense_is_refused),
+        cmocka_unit_test(plans_that_break_rules_are_refused),
+        cmocka_unit_test(invalid_built_plans_are_refused),
         cmocka_unit_test(mutated_texts_are_survived),
         cmocka_unit_test(sweeping_orders_and_drops),
         cmocka_unit_test(names_are_fresh),

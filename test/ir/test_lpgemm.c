@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Configurations in LPGEMM's keys, and the model of retained variance. */
+ * Configurations in LPGEMM's format, and the model of retained variance. */
 #include "ir/ir.h"
 #include "limber/research.h"
 
@@ -47,7 +47,7 @@ static void reads(const char *text, const char *layer, int wanted, const char *w
                         limber_unit_text(&same, (char[512]){ 0 }, 512));
 }
 
-static void configurations(void **state)
+static void configurations_are_read(void **state)
 {
     const char *fp8 = "in=(1,5,2) mul=(1,5,2) acc=(1,5,2) group=16 outer=(1,5,2)";
 
@@ -66,7 +66,7 @@ static void configurations(void **state)
 
 static void refuses(const char *text, const char *layer, const char *why)
 {
-    static const limber_unit zero = LIMBER_UNIT_INIT; /* with gaps of zeros, as memory has them */
+    static const limber_unit zero = LIMBER_UNIT_INIT; /* including zeros in its padding bytes */
     limber_unit unit;
     int listed = 7;
 
@@ -151,7 +151,7 @@ static void retention(void **state)
     is_near(limber_retention(30, 30, 16777216), 1);
 }
 
-static void retention_of_units(void **state)
+static void retention_of_units_is_modelled(void **state)
 {
     (void)state;
     is_near(of_unit("in=(1,5,5) mul=(1,5,5) acc=(1,5,5)", 1024), 0.709);
@@ -169,10 +169,10 @@ static void retention_of_units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations),
+        cmocka_unit_test(configurations_are_read),
         cmocka_unit_test(bad_configurations),
         cmocka_unit_test(retention),
-        cmocka_unit_test(retention_of_units),
+        cmocka_unit_test(retention_of_units_is_modelled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber_store_near beside MPFR: a result is stored only if both ends of what the sum may be round
- * to it.  Sums lie anywhere, at numbers of the format, and half-way between two of them. */
+ * Tests limber_store_near against MPFR: a result may be stored only if both ends of the sum's error
+ * interval round to it.  Sums lie anywhere, at numbers of the format, and at midpoints. */
 #include "support.h"
 
 #include "ir/num/dot.h"
@@ -17,7 +17,7 @@ enum { ROUNDS = SANITIZED ? 20000 : 200000 };
 
 static const char *const formats[] = { "f32", "f16", "bf16", "tf32", "e4m3", "e5m2", "(1,8,5)" };
 
-/* Does alpha (high + low + side off) + beta c round to what is at p? */
+/* Returns whether alpha (high + low + side off) + beta c rounds to the number at p. */
 static bool rounds_to(struct near_sum s, int side, const double *scalars, double c, limber_format f,
                       const void *p)
 {
@@ -45,7 +45,7 @@ static double uniform(struct rng *r)
     return (double)(int64_t)rng_next(r) * 0x1p-63;
 }
 
-/* A number of the format, or half-way to a neighbour, in any binade. */
+/* Draws a number of the format, or the midpoint to a neighbour, in any binade. */
 static double special(struct rng *r, limber_format f)
 {
     int low = limber_format_emin(f) - 2, span = limber_format_emax(f) + 3 - low;
@@ -56,7 +56,7 @@ static double special(struct rng *r, limber_format f)
     return rng_below(r, 2) ? x : -x;
 }
 
-static void both_ends(void **state)
+static void results_are_stored_if_both_ends_round_to_them(void **state)
 {
     struct rng r = { 4711 };
 
@@ -77,7 +77,7 @@ static void both_ends(void **state)
                 s.low = s.high * ldexp(uniform(&r), -53 - (int)rng_below(&r, 50));
             if (rng_below(&r, 4))
                 s.off = fabs(s.high) * ldexp(fabs(uniform(&r)), -20 - (int)rng_below(&r, 90));
-            if (scaled && rng_below(&r, 2)) /* powers of two keep what is half-way */
+            if (scaled && rng_below(&r, 2)) /* powers of two keep midpoints */
                 scalars[0] = rng_below(&r, 2) ? -1 : 0.5;
             limber_convert(dst, f, &(double){ uniform(&r) }, named("f64"), 1, LIMBER_ROUND_NEAREST);
             c = limber_format_value(f, dst);
@@ -93,13 +93,14 @@ static void both_ends(void **state)
                     fail_msg("%s: %a + %a, off by %a, times %a + %a * %a", formats[i], s.high,
                              s.low, s.off, scaled ? scalars[0] : 1, scaled ? scalars[1] : 0, c);
         }
-        /* most are certain, among them sums that only their low part decides */
+        /* most results are certain, also where only the low part decides */
         assert_true(stored > ROUNDS / (int)COUNT(formats) / 2 && odd > 100);
     }
 }
 
-/* A sum of nothing but zeros is +0; with scalars, or if it may be off, its sign is for others. */
-static void zeros(void **state)
+/* A sum of zeros only is +0; with scalars, or with a possible error, the sign is left to the
+ * caller. */
+static void signs_of_zero_sums(void **state)
 {
     const struct near_sum nothing = { 0, 0, 0 }, something = { 0, 0, 0x1p-40 };
     const double minus[2] = { -1, 0 };
@@ -117,7 +118,9 @@ static void zeros(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(both_ends), cmocka_unit_test(zeros) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(
+                                            results_are_stored_if_both_ends_round_to_them),
+                                        cmocka_unit_test(signs_of_zero_sums) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

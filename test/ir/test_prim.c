@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Quotients and remainders by reciprocals, beside those of a division, where they are nearest to
- * another: around multiples of the divisor, and at the ends of what they take. */
+ * Quotients and remainders by reciprocals, compared with division where they are closest to
+ * changing: near multiples of the divisor, and at the ends of their domain. */
 #include "support.h"
 
 #include "ir/num/prim.h"

@@ -49,7 +49,7 @@ static void come_back(const char *text, const char *const names[], int inputs)
     limber_text_clear(&again);
 }
 
-/* Lines are numbered anew, so an input may have a line's name. */
+/* Lines are renumbered, so an input may have a line's name. */
 static void lines_are_not_called_as_inputs(void **state)
 {
     static const char text[] = "%a = add %x %IN\n%b = gelu %a\n%c = mul %b %IN\n";
@@ -71,7 +71,7 @@ static void lines_are_not_called_as_inputs(void **state)
     }
 }
 
-/* As many as there may be, each in the way of the next. */
+/* The maximum number of inputs, whose names conflict with each other. */
 static void eight_inputs_are_apart(void **state)
 {
     static const char *const names[MOST_INPUTS] = { "________1", "_______2", "______3", "_____1",
@@ -84,7 +84,7 @@ static void eight_inputs_are_apart(void **state)
               names, MOST_INPUTS);
 }
 
-/* Every operation, every function, ends of ranges. */
+/* Covers every operation, every function, and the ends of ranges. */
 static void all_operations_come_back(void **state)
 {
     static const char *const names[] = { "bias", "_1" };
@@ -117,7 +117,7 @@ static void all_operations_come_back(void **state)
     assert_true(functions > 30);
 }
 
-/* All numbers, pairs of neighbours too, which a compiler may take together. */
+/* Rounds all numbers, also pairs of neighbours, which a compiler may vectorize. */
 static void numbers_are_rounded(void **state)
 {
     static const char text[] = "%a = clamp %x p=-0.3 q=0.3\n%b = leaky_relu %a p=0.1\n"
@@ -133,7 +133,7 @@ static void numbers_are_rounded(void **state)
     assert_true(s.step[2].number[0] == (double)0.7f && s.step[2].number[1] == (double)0.9f);
     if (!limber_steps_parse(&s, "%a = add %x 0\n%b = mul 0.0e7 %a\n%c = max %b -0 ; 1\n", NULL, 0,
                             LIMBER_F32, &d))
-        fail_msg("%s", d.text); /* zeros are no numbers that vanish */
+        fail_msg("%s", d.text); /* zeros must not count as numbers that vanish */
     read(&s, text, NULL, 0);
     assert_true(s.step[0].number[0] == -0.3 && s.step[2].number[1] == 0.9);
 }

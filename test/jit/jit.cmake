@@ -1,4 +1,4 @@
-# How a process ends, with a library that stands before libLLVM.
+# How a process ends, with a library preloaded before libLLVM.
 if(LIMBER_LLVM AND NOT LIMBER_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT LIMBER_TEST_BARE)
   execute_process(COMMAND ${LIMBER_LLVM_CONFIG} --link-shared --libfiles
                   OUTPUT_VARIABLE llvm_library OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -18,7 +18,7 @@ if(LIMBER_LLVM AND NOT LIMBER_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT LIMB
   endif()
 endif()
 
-# Counts what each way's code does.
+# Counts calls of each way's code.
 if(LIMBER_LLVM)
   test_program(jit/test_ways.c)
   target_link_options(test_ways PRIVATE -Wl,--wrap=limber_windows_run
@@ -26,7 +26,7 @@ if(LIMBER_LLVM)
   test_run(test_ways)
 endif()
 
-# Counts the calls of a warm product, by a debugger that knows where functions are.
+# Counts the calls of a warm product in a debugger, which knows the functions' addresses.
 if(LIMBER_LLVM AND NOT LIMBER_SANITIZE AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND
    NOT CMAKE_CROSSCOMPILING)
   add_executable(warm_program ${PROJECT_SOURCE_DIR}/test/warm/program.c)

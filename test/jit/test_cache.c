@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels on disk: what is kept, what is refused, what makes room. */
+ * The disk cache of kernels: stored and loaded entries, refused entries and folders, eviction. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 
@@ -15,7 +15,7 @@
 static int warnings;
 static char warning[700];
 
-static void warn(void *user, const char *line)
+static void save_warning(void *user, const char *line)
 {
     (void)user;
     warnings++;
@@ -27,7 +27,7 @@ static struct disk *open_disk(const char *dir, size_t limit)
     const struct disk_options o = { .dir = dir,
                                     .limit = limit,
                                     .mode = CACHE_rw,
-                                    .warn = warn,
+                                    .warn = save_warning,
                                     .key_file = limber_variable_value("LIMBER_CACHE_KEY") };
     struct disk *disk = limber_disk_new(&o);
 
@@ -93,7 +93,7 @@ static bool exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
-static void keeps_what_it_is_given(void **state)
+static void stored_entries_are_loaded(void **state)
 {
     char *dir = scratch(), path[5000];
     struct disk *disk = open_disk(dir, 1 << 20);
@@ -163,7 +163,7 @@ static void every_other_length_is_found(void **state)
     discard(dir);
 }
 
-static void another_key_is_not_taken(void **state)
+static void entries_of_another_key_are_not_loaded(void **state)
 {
     char *dir = scratch(), one[5000], two[5000];
     struct disk *disk = open_disk(dir, 1 << 20);
@@ -180,8 +180,8 @@ static void another_key_is_not_taken(void **state)
     discard(dir);
 }
 
-/* Nothing is read from or written to a directory with this mode and owner. */
-static void refused(const char *dir, const char *reason)
+/* Checks that a directory with this mode and owner is neither read nor written. */
+static void expect_refused(const char *dir, const char *reason)
 {
     struct disk *disk = open_disk(dir, 1 << 20);
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
@@ -216,9 +216,9 @@ static void directories_that_others_write_to_are_refused(void **state)
 
     (void)state;
     assert_int_equal(chmod(dir, 0770), 0);
-    refused(dir, "others may write");
+    expect_refused(dir, "others may write");
     assert_int_equal(chmod(dir, 0707), 0);
-    refused(dir, "others may write");
+    expect_refused(dir, "others may write");
     chmod(dir, 0700);
     discard(dir);
 }
@@ -229,10 +229,10 @@ static void foreign_directories_are_refused(void **state)
 
     (void)state;
     if (geteuid() != 0)
-        skip();                 /* only root can give a directory away */
+        skip();                 /* only root can change the owner of a directory */
     dir = with_an_entry();
     assert_int_equal(chown(dir, NOBODY, NOBODY), 0);
-    refused(dir, "belongs to user 65534");
+    expect_refused(dir, "belongs to user 65534");
     discard(dir);
 }
 
@@ -291,7 +291,7 @@ static void a_path_through_a_file_degrades(void **state)
     discard(dir);
 }
 
-/* Runs as nobody, as below.  Answers 0, or the number of what went wrong. */
+/* Runs as nobody.  Returns 0, or the number of the check that failed. */
 static int another_user(const char *dir)
 {
     struct disk *disk;
@@ -302,12 +302,12 @@ static int another_user(const char *dir)
     disk = open_disk(dir, 1 << 20);
     warnings = 0;
     found = load(disk, 1);
-    store(disk, 2, 10);         /* cannot be */
+    store(disk, 2, 10);         /* must fail */
     limber_disk_free(disk);
     return !found ? 2 : warnings != 1 ? 3 : 0;
 }
 
-/* Filled by root for all, who may only read it. */
+/* Root fills the cache; all others may only read it. */
 static void a_cache_of_the_system_is_read(void **state)
 {
     char *dir, path[5000];
@@ -332,7 +332,8 @@ static void a_cache_of_the_system_is_read(void **state)
     discard(dir);
 }
 
-/* From here on, in this process; the folder of it is the caller's. */
+/* Sets a key of its own for the rest of this process; returns the key's folder, which the caller
+ * removes. */
 static char *use_key_of_its_own(void)
 {
     char *folder = scratch(), key[5000];
@@ -342,8 +343,8 @@ static char *use_key_of_its_own(void)
     return folder;
 }
 
-/* Runs as nobody: a directory of its own that it may not write to.  Answers 0, or the number of
- * what went wrong. */
+/* Runs as nobody, with a directory of its own that it may not write to.  Returns 0, or the number
+ * of the check that failed. */
 static int read_only_child(const char *dir)
 {
     struct disk *disk;
@@ -389,7 +390,7 @@ static void a_read_only_directory_degrades(void **state)
 
 enum { SEAL = 16, SUM = 8 };
 
-/* What whoever knows the format can do: the checksum is right, the seal is what it was. */
+/* Corrects the checksum, as anyone can who knows the format, but leaves the seal. */
 static void set_right_sum(unsigned char *file, size_t n, size_t bytes)
 {
     size_t header = n - bytes;
@@ -403,7 +404,7 @@ static void set_right_sum(unsigned char *file, size_t n, size_t bytes)
     memcpy(file + header - SEAL, seal, SEAL);
 }
 
-/* Entry 1 of dir, with a byte that is another. */
+/* Changes one byte of entry 1 in dir and corrects the checksum. */
 static void forge(const char *dir, size_t at, bool from_end, size_t bytes)
 {
     unsigned char data[1024];
@@ -412,7 +413,7 @@ static void forge(const char *dir, size_t at, bool from_end, size_t bytes)
 
     path_of(path, sizeof path, dir, 1);
     n = slurp(path, data, sizeof data);
-    data[from_end ? n - 1 - at : at] ^= 0x40; /* texts stay lines */
+    data[from_end ? n - 1 - at : at] ^= 0x40; /* keeps text in lines */
     set_right_sum(data, n, bytes);
     spill(path, data, n);
 }
@@ -425,8 +426,8 @@ static int note_quality(void *user, const limber_cache_entry *e)
     return 0;
 }
 
-/* good, foreign, damaged */
-static void verified(struct disk *disk, int good, int foreign, int damaged)
+/* Counts of good, foreign and damaged entries that a verification must find. */
+static void expect_verified(struct disk *disk, int good, int foreign, int damaged)
 {
     int n[3] = { 0 };
     struct diag d = { 0 };
@@ -437,7 +438,7 @@ static void verified(struct disk *disk, int good, int foreign, int damaged)
     assert_int_equal(n[2], damaged);
 }
 
-static void a_right_checksum_is_no_seal(void **state)
+static void a_right_checksum_does_not_replace_the_seal(void **state)
 {
     enum { BYTES = 100, FACTS = 16 + KEY_BYTES };
     char *dir = scratch(), path[5000];
@@ -445,11 +446,11 @@ static void a_right_checksum_is_no_seal(void **state)
 
     (void)state;
     path_of(path, sizeof path, dir, 1);
-    for (size_t at = 0; at < 2 * BYTES; at += 7) { /* of the code, and of what is said of it */
+    for (size_t at = 0; at < 2 * BYTES; at += 7) { /* bytes of the code, and of its description */
         store(disk, 1, BYTES);
-        verified(disk, 1, 0, 0);
+        expect_verified(disk, 1, 0, 0);
         forge(dir, at < BYTES ? at : FACTS + at % 8, at < BYTES, BYTES);
-        verified(disk, 0, 1, 0);
+        expect_verified(disk, 0, 1, 0);
         assert_false(load(disk, 1));
         assert_false(exists(path));
     }
@@ -457,7 +458,7 @@ static void a_right_checksum_is_no_seal(void **state)
     discard(dir);
 }
 
-/* The key of the seal, looked for as bytes: it may hold zeros and line feeds. */
+/* The seal's key, searched for as bytes because it may hold zeros and line feeds. */
 static struct {
     unsigned char bytes[16];
     size_t files, found;
@@ -477,8 +478,8 @@ static int look_for_secret(const char *path, const struct stat *st, int flag, st
     return 0;
 }
 
-/* As an archive brings them: owner and permissions are the user's. */
-static void entries_that_others_made_do_not_run(void **state)
+/* Entries come from an archive, which gives them the user's owner and permissions. */
+static void entries_sealed_by_others_do_not_run(void **state)
 {
     char *theirs = scratch(), *mine = scratch(), *keys, command[10000];
     char *own = strdup(limber_variable_value("LIMBER_CACHE_KEY"));
@@ -497,15 +498,15 @@ static void entries_that_others_made_do_not_run(void **state)
     snprintf(command, sizeof command, "tar -C '%s' -cf - . | tar -C '%s' --no-same-owner -xf -",
              theirs, mine);
     assert_int_equal(system(command), 0);
-    verified(disk, 1, 1, 0);
+    expect_verified(disk, 1, 1, 0);
     assert_true(load(disk, 2));
     assert_false(load(disk, 1));
-    verified(disk, 1, 0, 0);
-    store(disk, 1, 10); /* made again */
+    expect_verified(disk, 1, 0, 0);
+    store(disk, 1, 10); /* compiled again */
     assert_true(load(disk, 1));
     limber_disk_free(disk);
 
-    /* one's own may be copied and packed, and nothing of the key is in them */
+    /* the user's own entries may be copied and packed, and do not contain the key */
     snprintf(command, sizeof command, "rm -r '%s'/*; tar -C '%s' -cf - . | tar -C '%s' -xf -",
              theirs, mine, theirs);
     assert_int_equal(system(command), 0);
@@ -565,7 +566,7 @@ static void without_a_key_nothing_is_kept(void **state)
     discard(dir);
 }
 
-static void the_way_to_the_directory_is_looked_at(void **state)
+static void permissions_of_parent_folders_are_checked(void **state)
 {
     char *top = scratch(), dir[5000], here[5000];
     struct disk *disk;
@@ -579,26 +580,26 @@ static void the_way_to_the_directory_is_looked_at(void **state)
     *strrchr(dir, '/') = '\0';
     assert_int_equal(chmod(dir, 0777), 0);
     strcat(dir, "/cache");
-    refused(dir, "unpacked: others may write");
+    expect_refused(dir, "unpacked: others may write");
     *strrchr(dir, '/') = '\0';
     assert_int_equal(chmod(dir, 0755), 0);
     if (geteuid() == 0) {
         assert_int_equal(chown(dir, NOBODY, NOBODY), 0);
         strcat(dir, "/cache");
-        refused(dir, "unpacked: it belongs to user 65534");
+        expect_refused(dir, "unpacked: it belongs to user 65534");
         *strrchr(dir, '/') = '\0';
         assert_int_equal(chown(dir, 0, 0), 0);
     }
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(dir), 0);
-    refused("cache", "no absolute path");
-    refused("./cache", "no absolute path");
+    expect_refused("cache", "no absolute path");
+    expect_refused("./cache", "no absolute path");
     assert_int_equal(chdir(here), 0);
     discard(top);
 }
 
-/* Runs as nobody.  Answers 0, or the number of what went wrong: of a folder of its own with a file
- * of root's, and of root's. */
+/* Runs as nobody.  Returns 0, or the number of the check that failed, in its own folder with a file
+ * owned by root and in root's folder. */
 static int reader_of_roots(const char *own, const char *site)
 {
     struct disk *disk;
@@ -621,7 +622,7 @@ static int reader_of_roots(const char *own, const char *site)
     unsetenv("LIMBER_CACHE_KEY");
     disk = open_disk(site, 1 << 20);
     if (!load(disk, 2))
-        wrong = 5; /* there, no key is needed */
+        wrong = 5; /* a folder of root's needs no key */
     limber_disk_free(disk);
     discard(keys);
     return wrong;
@@ -665,7 +666,7 @@ static void ownership_of_root_counts_in_roots_folders_only(void **state)
     discard(site);
 }
 
-static void what_is_in_the_way_of_an_entry_stops_no_other(void **state)
+static void an_obstacle_to_one_entry_leaves_the_others_usable(void **state)
 {
     char *dir = scratch(), path[5000], inner[5100];
     struct disk *disk = open_disk(dir, 1 << 20);
@@ -682,12 +683,12 @@ static void what_is_in_the_way_of_an_entry_stops_no_other(void **state)
     snprintf(inner, sizeof inner, "%s/full", path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(mkdir(inner, 0700), 0);
-    store(disk, 1, 10); /* cannot be */
+    store(disk, 1, 10); /* must fail */
     assert_false(load(disk, 1));
     path_of(path, sizeof path, dir, 2);
     *strrchr(path, '/') = '\0';
     spill(path, (const unsigned char *)"x", 1);
-    store(disk, 2, 10); /* a file in the place of its folder */
+    store(disk, 2, 10); /* a file where its folder should be */
     assert_false(load(disk, 2));
     store(disk, 3, 10);
     assert_true(load(disk, 3));
@@ -696,7 +697,7 @@ static void what_is_in_the_way_of_an_entry_stops_no_other(void **state)
     discard(dir);
 }
 
-static void the_oldest_make_room(void **state)
+static void the_oldest_entries_are_evicted(void **state)
 {
     enum { SIZE = 1000, FIT = 10 };
     char *dir = scratch(), path[5000];
@@ -713,7 +714,7 @@ static void the_oldest_make_room(void **state)
     }
     limber_disk_describe(disk, &info);
     assert_int_equal(info.entries, FIT);
-    store(disk, FIT, SIZE); /* 11 entries of 1264 bytes: over the limit */
+    store(disk, FIT, SIZE); /* 11 entries of 1264 bytes exceed the limit */
     limber_disk_describe(disk, &info);
     assert_true(info.bytes <= info.limit / 5 * 4);
     assert_true(info.entries >= FIT / 2);
@@ -745,7 +746,7 @@ static void use_renews_an_entry_once_a_day(void **state)
     discard(dir);
 }
 
-static void controls_tell_and_clear(void **state)
+static void control_functions_describe_and_clear(void **state)
 {
     char *dir = scratch(), path[5000];
     unsigned char data[2048];
@@ -785,7 +786,7 @@ static bool no_compiler(const struct plan *p, const struct target *t, const stru
     return limber_fail(d, LIMBER_STATUS_DEVICE, "no compiler is installed");
 }
 
-/* The interpreter serves, unless the backend was asked for by name. */
+/* The interpreter computes, unless the backend was asked for by name. */
 static void without_a_compiler(void **state)
 {
     struct backend bare = counted;
@@ -830,10 +831,10 @@ static void without_a_compiler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_what_it_is_given),
+        cmocka_unit_test(stored_entries_are_loaded),
         cmocka_unit_test(every_damaged_byte_is_found),
         cmocka_unit_test(every_other_length_is_found),
-        cmocka_unit_test(another_key_is_not_taken),
+        cmocka_unit_test(entries_of_another_key_are_not_loaded),
         cmocka_unit_test(directories_that_others_write_to_are_refused),
         cmocka_unit_test(foreign_directories_are_refused),
         cmocka_unit_test(entries_and_folders_that_others_write_to_are_refused),
@@ -841,15 +842,15 @@ int main(void)
         cmocka_unit_test(a_path_through_a_file_degrades),
         cmocka_unit_test(a_cache_of_the_system_is_read),
         cmocka_unit_test(a_read_only_directory_degrades),
-        cmocka_unit_test(a_right_checksum_is_no_seal),
-        cmocka_unit_test(entries_that_others_made_do_not_run),
+        cmocka_unit_test(a_right_checksum_does_not_replace_the_seal),
+        cmocka_unit_test(entries_sealed_by_others_do_not_run),
         cmocka_unit_test(without_a_key_nothing_is_kept),
-        cmocka_unit_test(the_way_to_the_directory_is_looked_at),
+        cmocka_unit_test(permissions_of_parent_folders_are_checked),
         cmocka_unit_test(ownership_of_root_counts_in_roots_folders_only),
-        cmocka_unit_test(what_is_in_the_way_of_an_entry_stops_no_other),
-        cmocka_unit_test(the_oldest_make_room),
+        cmocka_unit_test(an_obstacle_to_one_entry_leaves_the_others_usable),
+        cmocka_unit_test(the_oldest_entries_are_evicted),
         cmocka_unit_test(use_renews_an_entry_once_a_day),
-        cmocka_unit_test(controls_tell_and_clear),
+        cmocka_unit_test(control_functions_describe_and_clear),
         cmocka_unit_test(without_a_compiler),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Data and shapes chosen to make calls slow.  Times are not looked at: kernels that are made,
- * schemes and predicted costs are, which are what decides about the time. */
+ * Data and shapes chosen to make calls slow.  The test checks the numbers of compiled kernels, the
+ * schemes and the predicted costs, which decide the time, not the time itself. */
 #include "engine_support.h"
 
 #include "support.h"
@@ -54,8 +54,9 @@ static limber_report multiply(double *a, double *b, double *c, int m, int n, int
 enum { SIDE = 150 };
 static double a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
 
-/* So many bits, spread over so many binades, around any of them. */
-static void fill_any(struct rng *r, double *x, int count)
+/* Fills with numbers of a random number of bits, spread over a random number of binades at a random
+ * place. */
+static void fill_random(struct rng *r, double *x, int count)
 {
     int middle = rng_below(r, 2) ? rng_below(r, 900) - 450 : 0, bits = 1 + rng_below(r, 53);
     int binades = 1 + (rng_below(r, 3) ? rng_below(r, 60) : rng_below(r, 500));
@@ -78,8 +79,8 @@ static void random_work_converges(void **state)
     for (int i = 0; i < CALLS; i++) {
         int m = 1 + rng_below(&r, SIDE), n = 1 + rng_below(&r, SIDE), k = 1 + rng_below(&r, SIDE);
 
-        fill_any(&r, a, m * k);
-        fill_any(&r, b, k * n);
+        fill_random(&r, a, m * k);
+        fill_random(&r, b, k * n);
         if (multiply(a, b, c, m, n, k, correct).from == 0) {
             made++;
             late += i >= FIRST;
@@ -90,7 +91,7 @@ static void random_work_converges(void **state)
     assert_true(late <= LATE);
 }
 
-static void scales_are_no_part_of_a_kernel(void **state)
+static void scales_do_not_select_another_kernel(void **state)
 {
     static const limber_contract contracts[] = {
         { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
@@ -126,7 +127,7 @@ static void scales_are_no_part_of_a_kernel(void **state)
     }
 }
 
-/* Of many draws of like data some have a sampled sum near 0. */
+/* Among many draws of like data, some have a sampled sum near 0. */
 static void samples_of_like_data_agree(void **state)
 {
     enum { DRAWS = SANITIZED ? 60 : 200, M = 64, K = 1024 };
@@ -186,7 +187,7 @@ static double *spread_over(struct rng *r, int binades)
     return x;
 }
 
-/* Whatever keeps a stronger contract keeps a weaker one. */
+/* A scheme that keeps a stronger contract keeps a weaker one. */
 static void weaker_contracts_cost_no_more(void **state)
 {
     static const int binades[] = { 1, 40, 80, 120, 300, 2000 };
@@ -245,7 +246,7 @@ static void wide_and_special_data_cost_little_more(void **state)
     free(wide);
 }
 
-/* Few elements of small products take the long way, whatever the data. */
+/* Few elements of a small product need the slow path, whatever the data. */
 static void small_products_stay_fast(void **state)
 {
     enum { N = 32, KINDS = 5 };
@@ -266,7 +267,7 @@ static void small_products_stay_fast(void **state)
                 a[i] *= 0x1p-80, b[i] *= 0x1p-80;
             if (kind == 2)
                 a[i] = floor(8 * a[i]), b[i] = floor(8 * b[i]);
-            if (kind == 3) { /* sums that vanish */
+            if (kind == 3) { /* sums that cancel to zero */
                 a[i] = i % 2 ? -a[i - 1] : a[i];
                 b[i] = i / N % 2 ? b[i - N] : b[i];
             }
@@ -282,7 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_products_stay_fast),
         cmocka_unit_test(random_work_converges),
-        cmocka_unit_test(scales_are_no_part_of_a_kernel),
+        cmocka_unit_test(scales_do_not_select_another_kernel),
         cmocka_unit_test(samples_of_like_data_agree),
         cmocka_unit_test(weaker_contracts_cost_no_more),
         cmocka_unit_test(wide_and_special_data_cost_little_more),

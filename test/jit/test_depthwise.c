@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions by code of the library: the interpreter has the bits, on every instruction
- * set at hand, whatever the geometry.  Operands and result lie between pages that nobody may
- * touch. */
+ * Depthwise convolutions by the library's own code have the interpreter's bits on every available
+ * instruction set, for every geometry.  Operands and result lie between guard pages. */
 #include "engine_support.h"
 
 #include "guarded.h"
@@ -15,7 +14,9 @@
 enum { SETS = 4 };
 
 /* The machine as it is, with three threads, with the library's code for others. */
-static const char *const sets[SETS] = { NULL, NULL, "avx2", "avx512" }; /* of targets.h */
+/* with the features of targets.h: this machine, the same with three threads, and the library's code
+ * for other machines */
+static const char *const sets[SETS] = { NULL, NULL, "avx2", "avx512" };
 enum { THREADS = 1 };
 static limber_context *compiled[SETS], *interp;
 
@@ -65,7 +66,7 @@ static int free_contexts(void **state)
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-/* a: the image or, of the image's gradient, dy; b: the filters or, of theirs, dy. */
+/* a: the image, or dy for the image's gradient; b: the filters, or dy for theirs. */
 struct trial {
     limber_operation operation;
     limber_conv s;
@@ -77,11 +78,11 @@ struct trial {
     char *expected, *before;
     size_t bytes;
     bool adds;
-    double alpha; /* 0: absent, 1 */
+    double alpha; /* 0: not passed; 1 */
     float alpha_f;
 };
 
-/* A third dimension; rows and columns are fewer. */
+/* Adds a third dimension and reduces rows and columns. */
 static void choose_depth(struct rng *r, limber_conv *s)
 {
     s->t = 1 + rng_below(r, 4);
@@ -91,7 +92,7 @@ static void choose_depth(struct rng *r, limber_conv *s)
         s->depth_pad[i] = rng_below(r, 4);
     s->d = 1 + rng_below(r, 5) + s->depth_dilate * (s->t - 1);
     if (rng_below(r, 3) == 0)
-        s->t = s->d = 1; /* one plane, and results of padding */
+        s->t = s->d = 1; /* one plane, and results of padding alone */
     s->w = s->w < 24 ? s->w : 24 + s->dilate[1] * (s->s - 1);
     s->c = 1 + s->c % 12;
     s->o = s->c * (s->o / s->groups);
@@ -114,14 +115,15 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         s->dilate[i] = common || rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
     }
     if (common && rng_below(r, 2))
-        s->stride[0] = s->stride[1] = 1 + rng_below(r, 2); /* as images are read where they lie */
+        /* strides at which images are read in place */
+        s->stride[0] = s->stride[1] = 1 + rng_below(r, 2);
     if (rng_below(r, 10) == 0)
         s->stride[rng_below(r, 2)] = 7;
     for (int i = 0; i < 4; i++)
         s->pad[i] = rng_below(r, 2) ? 1 : rng_below(r, 6);
     s->h = 1 + rng_below(r, 12) + s->dilate[0] * (s->r - 1);
     s->w = 1 + rng_below(r, rng_below(r, 8) ? 40 : 500) + s->dilate[1] * (s->s - 1);
-    if (common && rng_below(r, 3) == 0) { /* rows of which a vector has two */
+    if (common && rng_below(r, 3) == 0) { /* rows of half a vector */
         s->w = 1 + rng_below(r, 18);
         s->pad[2] = s->pad[3] = 1;
     }
@@ -130,8 +132,8 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         choose_depth(r, s);
 }
 
-/* Windows of three or seven columns, whose gradients have code of their own: rows of all lengths,
- * even and odd, within which chains of 256 end, with and without padding at either end. */
+/* Chooses windows of three or seven columns, whose gradients have specialised code: rows of all
+ * lengths, even and odd, in which chains of 256 end, with and without padding at either end. */
 static void make_common(struct rng *r, limber_conv *s)
 {
     *s = (limber_conv){ .size = sizeof *s,
@@ -197,7 +199,7 @@ static void choose_operation(struct trial *t, enum work work)
                                                                           y;
 }
 
-static void choose(struct rng *r, struct trial *t, enum work work)
+static void choose_trial(struct rng *r, struct trial *t, enum work work)
 {
     static const enum data real[] = { DATA_unit,  DATA_spread,  DATA_tiny,
                                       DATA_zeros, DATA_special, DATA_range };
@@ -249,7 +251,7 @@ static void fill_trial(struct rng *r, struct trial *t)
     } else {
         fill(r, t->data, t->image, t->a.data, a);
         fill(r, t->data == DATA_special ? DATA_unit : t->data, t->filters, t->b.data, b);
-        if (t->data == DATA_special && rng_below(r, 2)) /* times padding is NaN */
+        if (t->data == DATA_special && rng_below(r, 2)) /* NaN times padding is NaN */
             fill(r, DATA_special, t->filters, t->b.data, b);
     }
     fill(r, t->adds && t->result.kind == LIMBER_KIND_FLOAT ? DATA_unit : DATA_ints, t->result,
@@ -314,8 +316,8 @@ static void compare(const struct trial *t, int set)
                      s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
 }
 
-/* Answers whether the library's own code served. */
-static bool serves(limber_context *ctx, const struct trial *t)
+/* Returns whether the library's own code computes the trial. */
+static bool has_own_code(limber_context *ctx, const struct trial *t)
 {
     limber_report report = LIMBER_REPORT_INIT;
 
@@ -323,7 +325,7 @@ static bool serves(limber_context *ctx, const struct trial *t)
     return report.from == LIMBER_FROM_LIBRARY && report.workspace > 0 && !*report.kernel;
 }
 
-/* In the workspaces that limber_workspace states. */
+/* Computes in each of the workspaces that limber_workspace states. */
 static void try_workspaces(limber_context *ctx, const struct trial *t, bool served)
 {
     limber_queue queue = LIMBER_QUEUE_INIT;
@@ -353,12 +355,12 @@ static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 {
     struct trial t;
 
-    choose(r, &t, work);
+    choose_trial(r, &t, work);
     fill_trial(r, &t);
     call(interp, &t, t.expected, NULL);
     for (int i = 0; i < SETS; i++)
         if (compiled[i]) {
-            bool here = serves(compiled[i], &t);
+            bool here = has_own_code(compiled[i], &t);
 
             *served += here;
             compare(&t, i);
@@ -370,7 +372,7 @@ static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
     free_trial(&t);
 }
 
-/* Of exact data not all are served. */
+/* Runs random trials; at least least_percent of them must be computed by the library's own code. */
 static void try_many(enum work work, int least_percent)
 {
     const int trials = BRIEF ? 60 : is_long() ? 200 : 80;
@@ -380,7 +382,7 @@ static void try_many(enum work work, int least_percent)
     for (int i = 0; i < SETS; i++)
         contexts += compiled[i] && compiled[i]->machine.target.features[0];
     if (compiled[0])
-        assert_true(contexts > 0); /* else nothing would be tested */
+        assert_true(contexts > 0); /* else nothing was tested */
     for (int i = 0; i < trials; i++)
         try_one(&r, work, i % 10 == 0, &served);
     if (100 * served < least_percent * trials * contexts)

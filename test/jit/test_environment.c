@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of variables: what is read of the environment, and the page about it. */
+ * The table of environment variables: the code reads only these, and the documentation lists
+ * them. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +58,7 @@ static void misspelt_variables_are_found(void **state)
     assert_non_null(strstr(seen, "LIMBER_CACH "));
     assert_non_null(strstr(seen, "LIMBER_CACHE_ "));
     assert_int_equal(strlen(seen), strlen("LIMBER_CACH LIMBER_CACHE_ "));
-    setenv(many, "1", 1);       /* is cut, not overrun */
+    setenv(many, "1", 1);       /* truncated, not overrun */
     limber_variable_unknown(gather, seen);
     unsetenv(many);
     unsetenv("LIMBER_CACH");
@@ -65,7 +66,7 @@ static void misspelt_variables_are_found(void **state)
     unsetenv("LIMBER");
 }
 
-static void the_page_has_the_same_rows(void **state)
+static void the_documentation_has_the_tables_rows(void **state)
 {
     FILE *f = fopen(LIMBER_TEST_DIR "/../docs/environment.md", "r");
     char line[600], row[600];
@@ -94,7 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_those_of_the_table),
         cmocka_unit_test(misspelt_variables_are_found),
-        cmocka_unit_test(the_page_has_the_same_rows),
+        cmocka_unit_test(the_documentation_has_the_tables_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

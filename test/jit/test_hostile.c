@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What comes from outside and lies: kernels whose object files have two fields of a section, or any
- * byte, changed; units that nobody checked.  They are refused, or understood; nothing is read
- * outside of them.  */
+ * Malformed input: kernels whose object files have two fields of a section, or any byte, changed;
+ * units that were not validated.  They are refused or accepted, and nothing outside of them is
+ * read. */
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -36,7 +36,8 @@ struct object_of {
     long tried;
 };
 
-/* Bytes of their own, so that what lies behind them is nobody's. */
+/* Copies the bytes to a heap block of their exact size, so that a sanitizer sees reads beyond
+ * them. */
 static void load(struct object_of *o, const unsigned char *bytes)
 {
     unsigned char *copy = malloc(o->good.size);
@@ -78,7 +79,7 @@ static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, cons
                 }
 }
 
-static void lie(struct object_of *o, unsigned char *bytes)
+static void change_fields(struct object_of *o, unsigned char *bytes)
 {
     struct rng r = { 7 };
     size_t at = 0;
@@ -95,7 +96,7 @@ static void lie(struct object_of *o, unsigned char *bytes)
     while (at + sizeof head < o->good.size && memcmp(bytes + at, ELFMAG, SELFMAG))
         at++;
     if (at + sizeof head >= o->good.size)
-        return; /* no object */
+        return; /* not an object */
     memcpy(&head, bytes + at, sizeof head);
     lie_about(o, bytes, at, header, COUNT(header));
     for (size_t i = 0; i < head.e_shnum; i++)
@@ -126,7 +127,7 @@ static int each_entry(void *user, const limber_cache_entry *e)
     bytes = malloc(o.good.size);
     assert_non_null(bytes);
     memcpy(bytes, o.good.data, o.good.size);
-    lie(&o, bytes);
+    change_fields(&o, bytes);
     print_message("%s: %.60s: %ld lies\n", x->backend->name, facts.plan, o.tried);
     free(bytes);
     free(o.good.data);
@@ -134,7 +135,7 @@ static int each_entry(void *user, const limber_cache_entry *e)
     return 0;
 }
 
-static void kernels_that_lie(void **state)
+static void malformed_kernels_are_read_within_bounds(void **state)
 {
     (void)state;
     for (int i = 0; limber_backends[i]; i++) {
@@ -173,7 +174,7 @@ static void kernels_that_lie(void **state)
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-static void units_that_nobody_checked(void **state)
+static void unvalidated_units_are_refused_or_printed(void **state)
 {
     static const unsigned char bytes[] = { 0, 1, 2, 7, 64, 127, 128, 200, 255 };
     int refused = 0;
@@ -204,8 +205,8 @@ static void units_that_nobody_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_that_lie),
-        cmocka_unit_test(units_that_nobody_checked),
+        cmocka_unit_test(malformed_kernels_are_read_within_bounds),
+        cmocka_unit_test(unvalidated_units_are_refused_or_printed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

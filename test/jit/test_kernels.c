@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels in memory and on disk, as calls have them: who makes one, who waits, what is made again;
- * tuning records and dumps beside them. */
+ * The cache of kernels in memory and on disk, as calls use it: which thread compiles, which wait,
+ * what is compiled again; also tuning records and dumps. */
 #include "engine_support.h"
 
 #include "limber/environment.h"
@@ -57,8 +57,9 @@ static void *ask(void *arg)
     return NULL;
 }
 
-/* Eight threads want what one makes; meanwhile another kernel is found without waiting. */
-static void one_makes_and_the_others_wait(bool fails)
+/* Eight threads want a kernel that one of them compiles; meanwhile another kernel is found without
+ * waiting. */
+static void compile_once_for_waiting_threads(bool fails)
 {
     struct gate gate = { .fails = fails };
     struct kernel_cache *m = limber_kernels_new(100);
@@ -78,13 +79,13 @@ static void one_makes_and_the_others_wait(bool fails)
         asker[i] = (struct asker){ .m = m, .gate = &gate };
         pthread_create(&thread[i], NULL, ask, &asker[i]);
         if (i == 0)
-            sem_wait(&gate.entered); /* the first makes it, and is held up */
+            sem_wait(&gate.entered); /* the first thread compiles it and is held up */
     }
     assert_true(
         limber_kernels_get(m, "fast", 4, (struct kernel_maker){ at_once, NULL }, &e, &found, &d));
     assert_true(found);
     limber_kernels_put(m, e);
-    usleep(50000); /* time for the others to come and wait */
+    usleep(50000); /* time for the other threads to begin to wait */
     for (int i = 0; i < 8; i++)
         sem_post(&gate.leave);
     for (int i = 0; i < 8; i++) {
@@ -101,16 +102,16 @@ static void one_makes_and_the_others_wait(bool fails)
     sem_destroy(&gate.leave);
 }
 
-static void one_makes_a_kernel_for_all(void **state)
+static void one_thread_compiles_a_kernel_for_all(void **state)
 {
     (void)state;
-    one_makes_and_the_others_wait(false);
+    compile_once_for_waiting_threads(false);
 }
 
-static void a_failure_is_shared_and_not_kept(void **state)
+static void a_failed_compilation_is_shared_and_not_cached(void **state)
 {
     (void)state;
-    one_makes_and_the_others_wait(true);
+    compile_once_for_waiting_threads(true);
 }
 
 static void *offer(void *arg)
@@ -121,9 +122,9 @@ static void *offer(void *arg)
     return NULL;
 }
 
-/* Neither does an offer wait for one who makes the entry, nor anybody for an offer, or fail because
- * it does. */
-static void nobody_waits_for_an_offer(void **state)
+/* An offer does not wait for the thread that makes the entry; no thread waits for an offer, or
+ * fails because it does. */
+static void no_thread_waits_for_an_offer(void **state)
 {
     const struct kernel_maker kernel_maker = { at_once, NULL };
 
@@ -176,7 +177,7 @@ static void memory_is_bounded(void **state)
         assert_true(limber_kernels_count(m) <= 4);
     }
     assert_true(limber_kernels_get(m, &first, sizeof first, kernel_maker, &e, &found, &d));
-    assert_true(found); /* what is in use stays, however old */
+    assert_true(found); /* entries in use stay, however old */
     assert_ptr_equal(e, held);
     limber_kernels_put(m, e);
     limber_kernels_put(m, held);
@@ -221,7 +222,7 @@ static bool by_scheme(const struct plan *p, const struct target *t, struct blob 
     return out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory");
 }
 
-/* Entries of plans are of one size, for they hold a key and no code. */
+/* An entry of a plan holds a key and no code, so all of them have one size. */
 struct shared_entries {
     int plans, codes;
     size_t bytes; /* of a plan's entry */
@@ -241,8 +242,8 @@ static int count_shared(void *user, const limber_cache_entry *e)
     return 0;
 }
 
-/* Eight numbers of bits, two schemes. */
-static void plans_of_one_code_share_it(void **state)
+/* Plans for eight numbers of bits and two schemes. */
+static void plans_with_equal_code_share_it(void **state)
 {
     static const char *const scheme[] = { "native", "accumulator" };
     struct backend sharing = counted;
@@ -275,7 +276,7 @@ static void plans_of_one_code_share_it(void **state)
                              LIMBER_STATUS_OK);
             assert_true(c == 15);
             assert_string_equal(r.scheme, scheme[i % 2]);
-            /* others share the code: from disk once, then in memory */
+            /* the others share the code: first from disk, then from memory */
             assert_int_equal(r.from, i < 2 ? round : 2);
         }
         entries = (struct shared_entries){ 0 };
@@ -288,7 +289,7 @@ static void plans_of_one_code_share_it(void **state)
     discard(dir);
 }
 
-static void a_damaged_kernel_is_made_again(void **state)
+static void a_damaged_kernel_is_recompiled(void **state)
 {
     char *dir = scratch();
     limber_context *ctx =
@@ -328,7 +329,7 @@ static void a_damaged_kernel_is_made_again(void **state)
     discard(dir);
 }
 
-/* What limber_tune measured is in the target of contexts to come, unless the entry is damaged. */
+/* The results of limber_tune are in the target of later contexts, unless their entry is damaged. */
 static void tuning_is_kept(void **state)
 {
     char *dir = scratch();
@@ -346,7 +347,7 @@ static void tuning_is_kept(void **state)
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
         assert_null(strstr(ctx->machine.text.s, "tile.f64="));
-        /* a search goes on where the last one ended, on however slow a machine */
+        /* a search continues where the last one ended, also on a slow machine */
         for (int i = 0; i < 1000 && !strstr(ctx->machine.text.s, "tile.f64="); i++) {
             assert_int_equal(limber_tune(ctx, &brief), LIMBER_STATUS_OK);
             limber_destroy(ctx);
@@ -364,7 +365,7 @@ static void tuning_is_kept(void **state)
     discard(dir);
 }
 
-/* A record of this machine's tuning, made by hand: the target with f64's tile and rate. */
+/* Writes a tuning record for this machine: the target with f64's tile and rate. */
 static void write_record(const char *dir, int mr, int mb, int nb, double rate)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -391,8 +392,8 @@ static void write_record(const char *dir, int mr, int mb, int nb, double rate)
     limber_destroy(ctx);
 }
 
-/* Whether a context that is made now says it is tuned, and its plan for doubles has this tile. */
-static bool follows(const char *dir, const char *tile)
+/* Returns whether a new context says that it is tuned and its plan for doubles has this tile. */
+static bool uses_tile(const char *dir, const char *tile)
 {
     const limber_config config = {
         .size = sizeof(limber_config), .cache_dir = dir, .backend = "llvm", .threads = 1
@@ -419,7 +420,7 @@ static bool follows(const char *dir, const char *tile)
     return found;
 }
 
-/* The only entry of the folder, with one byte changed. */
+/* Changes one byte of the folder's only entry. */
 static void damage_only_entry(const char *dir, long at)
 {
     char command[256], path[256] = "";
@@ -441,7 +442,7 @@ static void damage_only_entry(const char *dir, long at)
     fclose(f);
 }
 
-static void records_are_followed_or_ignored(void **state)
+static void valid_tuning_records_are_used_and_others_ignored(void **state)
 {
     const limber_config config = { .size = sizeof(limber_config),
                                    .cache_dir = "",
@@ -458,22 +459,22 @@ static void records_are_followed_or_ignored(void **state)
     columns = ctx->machine.target.vector_bits / 32;
     limber_destroy(ctx);
     snprintf(tile, sizeof tile, "tile=%d,%d,1,%d,512,", mr, columns, 5 * mr);
-    assert_false(follows(dir, tile));
+    assert_false(uses_tile(dir, tile));
     write_record(dir, mr, 5 * mr, 512, 1e11);
-    assert_true(follows(dir, tile));
+    assert_true(uses_tile(dir, tile));
     damage_only_entry(dir, 40);
-    assert_false(follows(dir, tile));
-    /* whole, but nothing that a search could have found */
+    assert_false(uses_tile(dir, tile));
+    /* valid, but no result that a search could have */
     write_record(dir, mr, 5 * mr, 512, 0);
-    assert_false(follows(dir, tile));
+    assert_false(uses_tile(dir, tile));
     write_record(dir, 17, 5 * 17, 512, 1e11);
-    assert_false(follows(dir, tile));
+    assert_false(uses_tile(dir, tile));
     write_record(dir, mr, 5 * mr + 1, 512, 1e11);
-    assert_false(follows(dir, tile));
+    assert_false(uses_tile(dir, tile));
     write_record(dir, mr, 5 * mr, 65536, 1e11);
-    assert_false(follows(dir, tile));
+    assert_false(uses_tile(dir, tile));
     write_record(dir, mr, 5 * mr, 512, 1e11);
-    assert_true(follows(dir, tile));
+    assert_true(uses_tile(dir, tile));
     discard(dir);
 }
 
@@ -573,9 +574,9 @@ static void a_call_survives_a_cache_that_cannot_be(void **state)
     limber_destroy(ctx);
 }
 
-enum { COMPILED = 77 }; /* exit status */
+enum { COMPILED = 77 }; /* exit status of a child that compiled */
 
-/* A child of the storm: its own context on the common, empty directory. */
+/* Runs one child: its own context on the shared, initially empty directory. */
 static int storm_child(const char *dir)
 {
     limber_context *ctx;
@@ -636,8 +637,8 @@ static void many_processes_compile_once(void **state)
     discard(dir);
 }
 
-/* Killed while it compiles, it keeps nobody waiting. */
-static void a_killed_maker_is_succeeded(void **state)
+/* A process that is killed while it compiles blocks no other. */
+static void a_killed_compiling_process_is_replaced(void **state)
 {
     char *dir = scratch();
     limber_context *ctx;
@@ -668,8 +669,8 @@ static void a_killed_maker_is_succeeded(void **state)
     discard(dir);
 }
 
-/* Two disks stand for two processes: locks are of the open file. */
-static void claims_are_waited_for_and_not_for_ever(void **state)
+/* Two disk caches stand for two processes, because locks belong to the open file. */
+static void waiting_for_another_process_is_bounded(void **state)
 {
     static const unsigned char key[KEY_BYTES] = { 1, 2, 3 }, other[KEY_BYTES] = { 1, 2, 4 };
     char *dir = scratch();
@@ -701,8 +702,8 @@ static void claims_are_waited_for_and_not_for_ever(void **state)
     discard(dir);
 }
 
-/* What one process has used, another makes for a third. */
-static void kernels_are_made_ahead(void **state)
+/* One process records the kernels that it uses; another compiles them for a third. */
+static void kernels_are_compiled_ahead(void **state)
 {
     char *dir = scratch(), *plan, *again;
     limber_context *ctx =
@@ -769,8 +770,8 @@ static void many_threads_compile_once(void **state)
     limber_destroy(ctx);
 }
 
-/* Also of a kernel that is on disk. */
-static void a_dump_tells_the_whole_way(void **state)
+/* The dump of a kernel that is loaded from disk is complete, too. */
+static void a_dump_shows_all_stages(void **state)
 {
     char *dir = scratch(), *cache = scratch(), path[5000];
     limber_context *ctx =
@@ -798,8 +799,8 @@ static void a_dump_tells_the_whole_way(void **state)
     discard(dir);
 }
 
-/* Of a product's dump: how many files, and whether only this user may look. */
-static int dumped(const char *dir, bool *closed)
+/* Counts the files of a product's dump; *closed: whether only this user may read them. */
+static int count_dumped(const char *dir, bool *closed)
 {
     char path[5000];
     struct dirent *e, *f;
@@ -845,7 +846,7 @@ static void dump(const char *dir, const char *reason)
     limber_text_clear(&all);
 }
 
-/* Whoever can foretell a dump's names can have put something there. */
+/* An attacker who predicts a dump's names can put a link there first. */
 static void a_dump_follows_no_links(void **state)
 {
     char *dir = scratch(), *fresh = malloc(5000), path[6000], link[6000], victim[5000];
@@ -861,12 +862,12 @@ static void a_dump_follows_no_links(void **state)
     snprintf(fresh, 5000, "%s/dumps", dir);
     snprintf(victim, sizeof victim, "%s/victim", dir);
     dump(fresh, NULL);
-    files = dumped(fresh, &closed);
+    files = count_dumped(fresh, &closed);
     assert_true(files > 2 && closed);
     assert_int_equal(stat(fresh, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
 
-    /* links and second names in the place of a file are replaced, not written through */
+    /* symbolic and hard links in the place of a file are replaced, not written through */
     ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
@@ -879,9 +880,9 @@ static void a_dump_follows_no_links(void **state)
     assert_int_equal(linkat(AT_FDCWD, victim, AT_FDCWD, path, 0), 0);
     dump(fresh, NULL);
     assert_int_equal(slurp(victim, data, sizeof data), 4);
-    assert_int_equal(dumped(fresh, &closed), files);
+    assert_int_equal(count_dumped(fresh, &closed), files);
 
-    /* nor links in the place of a folder */
+    /* links in the place of a folder are not followed */
     snprintf(path, sizeof path, "%s/elsewhere", dir);
     assert_int_equal(rename(fresh, path), 0);
     assert_int_equal(symlink(path, fresh), 0);
@@ -893,15 +894,15 @@ static void a_dump_follows_no_links(void **state)
     snprintf(link, sizeof link, "%s/%.12s", fresh, r.kernel);
     assert_int_equal(symlink(path, link), 0);
     dump(fresh, "it is a link");
-    assert_int_equal(dumped(path, &closed), files); /* what was there */
+    assert_int_equal(count_dumped(path, &closed), files); /* files that were there before */
     assert_int_equal(unlink(link), 0);
 
-    /* nor folders of others */
+    /* folders of other users are not used */
     if (geteuid() == 0) {
         assert_int_equal(mkdir(link, 0777), 0);
         assert_int_equal(chown(link, NOBODY, NOBODY), 0);
         dump(fresh, "another user");
-        assert_int_equal(dumped(fresh, &closed), 0);
+        assert_int_equal(count_dumped(fresh, &closed), 0);
         assert_int_equal(chown(fresh, NOBODY, NOBODY), 0);
         dump(fresh, "another user");
     }
@@ -912,24 +913,24 @@ static void a_dump_follows_no_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_makes_a_kernel_for_all),
-        cmocka_unit_test(a_failure_is_shared_and_not_kept),
-        cmocka_unit_test(nobody_waits_for_an_offer),
+        cmocka_unit_test(one_thread_compiles_a_kernel_for_all),
+        cmocka_unit_test(a_failed_compilation_is_shared_and_not_cached),
+        cmocka_unit_test(no_thread_waits_for_an_offer),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(kernels_come_from_memory_then_from_disk),
-        cmocka_unit_test(plans_of_one_code_share_it),
-        cmocka_unit_test(a_damaged_kernel_is_made_again),
+        cmocka_unit_test(plans_with_equal_code_share_it),
+        cmocka_unit_test(a_damaged_kernel_is_recompiled),
         cmocka_unit_test(tuning_is_kept),
-        cmocka_unit_test(records_are_followed_or_ignored),
+        cmocka_unit_test(valid_tuning_records_are_used_and_others_ignored),
         cmocka_unit_test(units_are_tuned_on_request),
         cmocka_unit_test(modes_of_the_cache),
         cmocka_unit_test(a_call_survives_a_cache_that_cannot_be),
-        cmocka_unit_test(kernels_are_made_ahead),
+        cmocka_unit_test(kernels_are_compiled_ahead),
         cmocka_unit_test(many_processes_compile_once),
-        cmocka_unit_test(a_killed_maker_is_succeeded),
-        cmocka_unit_test(claims_are_waited_for_and_not_for_ever),
+        cmocka_unit_test(a_killed_compiling_process_is_replaced),
+        cmocka_unit_test(waiting_for_another_process_is_bounded),
         cmocka_unit_test(many_threads_compile_once),
-        cmocka_unit_test(a_dump_tells_the_whole_way),
+        cmocka_unit_test(a_dump_shows_all_stages),
         cmocka_unit_test(a_dump_follows_no_links),
     };
 

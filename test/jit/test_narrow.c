@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Floats that hold bytes: products and convolutions have the interpreter's bits, and one element
- * that no byte holds, anywhere, sends the call another way. */
+ * Floats that hold bytes: products and convolutions have the interpreter's bits, and a single
+ * element that is not such a byte, anywhere, makes the call take other code. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -99,13 +99,13 @@ static void make(struct rng *r, struct operand *x, int64_t rows, int64_t cols)
     x->row = x->col == 1 ? cols + gap : 1;
     x->data = malloc((size_t)((rows + gap) * (cols + gap) * x->f.size));
     assert_non_null(x->data);
-    for (int64_t i = 0; i < (rows + gap) * (cols + gap); i++) /* and between lines */
+    for (int64_t i = 0; i < (rows + gap) * (cols + gap); i++) /* gaps between lines, too */
         put(x->f, x->data + i * x->f.size, 0.3);
     for (int64_t i = 0; i < rows * cols; i++)
         put(x->f, x->data + place_of(x, i) * x->f.size, ldexp(value_of(r, x->kind), x->exponent));
 }
 
-/* One element that is no such byte. */
+/* Replaces one element by a value that is not such a byte. */
 static void spoil(struct rng *r, const struct operand *x)
 {
     static const double other[] = { 0.5, 300, -129, 1e-30, -0x1p-100, NAN, INFINITY, 0x1p40 };
@@ -168,7 +168,7 @@ static void close_product(struct multiplied *x)
     free(x->b.data);
 }
 
-/* All of the memory, what lies between rows too. */
+/* Compares the whole memory of C, with the gaps between rows. */
 static void expect(const struct multiplied *x, const char *want, const char *got, const char *what,
                    int trial)
 {
@@ -216,8 +216,9 @@ static void products_are_the_interpreters(void **state)
     }
 }
 
-/* Sums as large as any of 32 bits: k of a byte and a signed byte. */
-static void longest_sums(void **state)
+/* Sums reach the largest value of 32 bits: products of unsigned and signed bytes, at the longest
+ * k. */
+static void longest_sums_are_exact(void **state)
 {
     enum { K = 65536 };
     float *a = malloc(K * sizeof *a), *b = malloc(K * sizeof *b), c = 0;
@@ -243,8 +244,8 @@ static void longest_sums(void **state)
     free(b);
 }
 
-/* Results at the ends of binary32's range. */
-static void far_units(void **state)
+/* Results reach the ends of binary32's range. */
+static void units_at_the_ends_of_the_range_are_exact(void **state)
 {
     static const int exponents[] = { -149, -126, -100, -75, -64, 60, 100, 120 };
     const int count = (int)(sizeof exponents / sizeof *exponents);
@@ -285,8 +286,8 @@ static void *call(void *arg)
     return NULL;
 }
 
-/* By several threads at once, of which one makes the bytes that are kept. */
-static void prepared_operands(void **state)
+/* Several threads multiply by one prepared operand; one of them makes the bytes that are kept. */
+static void prepared_operands_keep_the_bits(void **state)
 {
     struct rng r = { 11 };
 
@@ -361,7 +362,7 @@ static char *tensor(struct rng *r, limber_format f, int64_t count, enum kind kin
     return data;
 }
 
-/* Plain, with filters that are kept, and with a bias and a rectifier behind. */
+/* Convolves directly, with prepared filters, and with a bias and a rectifier as epilogue. */
 static void check_conv(struct rng *r, int trial)
 {
     limber_conv s = LIMBER_CONV_INIT;
@@ -419,7 +420,7 @@ static void check_conv(struct rng *r, int trial)
     free(filters);
 }
 
-static void convolutions(void **state)
+static void convolutions_are_the_interpreters(void **state)
 {
     struct rng r = { 13 };
 
@@ -428,8 +429,8 @@ static void convolutions(void **state)
         check_conv(&r, trial);
 }
 
-/* Gradients of images and of filters, from one channel, one filter and one pixel on. */
-static void gradients(void **state)
+/* Gradients of images and of filters, down to one channel, one filter and one pixel. */
+static void gradients_are_the_interpreters(void **state)
 {
     struct rng r = { 19 };
 
@@ -486,7 +487,7 @@ struct failing {
     int taken, fails_at, live;
 };
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *count_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct failing *f = user;
 
@@ -496,14 +497,14 @@ static void *take(void *user, size_t bytes, size_t alignment)
     return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-static void give(void *user, void *memory)
+static void count_free(void *user, void *memory)
 {
     ((struct failing *)user)->live -= memory != NULL;
     free(memory);
 }
 
-/* Bytes for which there is no memory are not kept: then as without, and kept by a later call. */
-static void memory_that_fails(void **state)
+/* Where memory for bytes runs out, the call computes without them, and a later call keeps them. */
+static void failing_allocations_keep_the_result(void **state)
 {
     struct failing f = { 0 };
     limber_config config = LIMBER_CONFIG_INIT;
@@ -514,7 +515,7 @@ static void memory_that_fails(void **state)
     config.threads = 1;
     config.cache_dir = "";
     config.kernels = LIMBER_KERNELS_PREBUILT;
-    config.allocator = (limber_allocator){ take, give, &f };
+    config.allocator = (limber_allocator){ count_alloc, count_free, &f };
     if (limber_create(&ctx, &config))
         fail_msg("%s", limber_error_text());
     for (int trial = 0; trial < (EMULATED ? 12 : 40); trial++) {
@@ -566,8 +567,8 @@ static bool serves(const struct multiplied *x, limber_promise promise, char *c)
                .ctx = one, .p = &p, .d = &ignored, .again = limber_ways_run }) == RAN_done;
 }
 
-/* Its first and its last element are no bytes of one unit; a single one is no number. */
-static void part(const struct operand *x)
+/* Sets the first and last element so that no unit makes both bytes; a single one becomes NaN. */
+static void make_incompatible_scales(const struct operand *x)
 {
     const int64_t last = x->rows * x->cols - 1;
 
@@ -575,8 +576,8 @@ static void part(const struct operand *x)
     put(x->f, x->data + place_of(x, last) * x->f.size, last ? 0x1p-60 : NAN);
 }
 
-/* Bytes are taken where they are there, and C is untouched where they are not. */
-static void which_calls(void **state)
+/* Floats that hold bytes are multiplied as bytes; otherwise the call refuses and C is unchanged. */
+static void only_operands_of_bytes_are_multiplied_as_bytes(void **state)
 {
     struct rng r = { 17 };
     int served = 0;
@@ -597,7 +598,7 @@ static void which_calls(void **state)
         x.bytes = (size_t)(x.m * x.n * x.to.size);
         c = poisoned(x.bytes);
         before = poisoned(x.bytes);
-        part(trial % 2 ? &x.a : &x.b);
+        make_incompatible_scales(trial % 2 ? &x.a : &x.b);
         assert_false(serves(&x, LIMBER_CONTRACT_CORRECT, c));
         assert_memory_equal(c, before, x.bytes);
         assert_false(serves(&x, LIMBER_CONTRACT_REPRODUCIBLE, c));
@@ -616,11 +617,11 @@ static void which_calls(void **state)
         close_product(&x);
         free(c);
     }
-    assert_true(served > 20); /* B may hold 128 and more, which takes another way */
+    assert_true(served > 20); /* B may hold 128 and more, which needs other code */
 }
 
-/* Lines end where memory does; and sums that become floats where they are. */
-static void nothing_beyond(void **state)
+/* Lines end where their memory ends; 32-bit sums become floats in place. */
+static void nothing_beyond_the_operands_is_accessed(void **state)
 {
     const struct narrow_ops *ops = one->machine.backend->narrow;
     const struct target *t = &one->machine.target;
@@ -668,14 +669,15 @@ static void nothing_beyond(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(products_are_the_interpreters),
-                                        cmocka_unit_test(longest_sums),
-                                        cmocka_unit_test(far_units),
-                                        cmocka_unit_test(prepared_operands),
-                                        cmocka_unit_test(convolutions),
-                                        cmocka_unit_test(gradients),
-                                        cmocka_unit_test(memory_that_fails),
-                                        cmocka_unit_test(which_calls),
-                                        cmocka_unit_test(nothing_beyond) };
+                                        cmocka_unit_test(longest_sums_are_exact),
+                                        cmocka_unit_test(units_at_the_ends_of_the_range_are_exact),
+                                        cmocka_unit_test(prepared_operands_keep_the_bits),
+                                        cmocka_unit_test(convolutions_are_the_interpreters),
+                                        cmocka_unit_test(gradients_are_the_interpreters),
+                                        cmocka_unit_test(failing_allocations_keep_the_result),
+                                        cmocka_unit_test(
+                                            only_operands_of_bytes_are_multiplied_as_bytes),
+                                        cmocka_unit_test(nothing_beyond_the_operands_is_accessed) };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls whose kernels are being made in the background, and processes that fork meanwhile. */
+ * Calls whose kernels are being compiled in the background, and processes that fork meanwhile. */
 #include "engine_support.h"
 
 #include <fcntl.h>
@@ -7,13 +7,13 @@
 #include <semaphore.h>
 #include <sys/wait.h>
 
-/* ---- a backend that compiles when it is told to ---------------------------------------------- */
+/* ---- a backend whose compilations the test controls ------------------------------------------ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool shut, broken;
 
-static void set(bool *what, bool value)
+static void set_flag(bool *what, bool value)
 {
     pthread_mutex_lock(&lock);
     *what = value;
@@ -35,7 +35,7 @@ static bool gated_compile(const struct plan *p, const struct target *t, const st
                    counted.compile(p, t, dump, out, d);
 }
 
-/* Is at work until the process ends. */
+/* A compilation that lasts until the process ends. */
 static bool endless_compile(const struct plan *p, const struct target *t, const struct dump *dump,
                             struct blob *out, struct diag *d)
 {
@@ -75,8 +75,8 @@ struct case_numbers {
     double a[M * K], b[K * N], c[M * LDC], want[M * LDC];
 };
 
-/* Small integers: every order of sums gives the same.  Between the rows of C is what nobody may
- * touch. */
+/* Fills with small integers, whose sums are the same in any order.  The gaps between rows of C must
+ * not be written. */
 static void fill_numbers(struct case_numbers *x, double beta)
 {
     for (int i = 0; i < M * K; i++)
@@ -144,7 +144,7 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
             assert_int_equal(r.from, 3);
             assert_string_equal(r.backend, "interp");
         }
-        set(&shut, false);
+        set_flag(&shut, false);
         wait_until_ready(ctx, &x, promise);
         assert_int_equal(compiles, 1);
         assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
@@ -168,13 +168,13 @@ static void a_refused_call_leaves_c_alone(void **state)
                      LIMBER_STATUS_NOT_READY);
     assert_non_null(strstr(limber_error_text(), "being made"));
     assert_memory_equal(x.c, before.c, sizeof x.c);
-    set(&shut, false);
+    set_flag(&shut, false);
     wait_until_ready(ctx, &x, LIMBER_CONTRACT_NATIVE);
     limber_destroy(ctx);
 }
 
-/* Kernels that are there are not held up by one that is being made. */
-static void others_go_on(void **state)
+/* Available kernels are not delayed by one that is being compiled. */
+static void other_kernels_stay_available(void **state)
 {
     static struct case_numbers x;
     limber_context *ctx = gated_context("");
@@ -187,7 +187,7 @@ static void others_go_on(void **state)
                      LIMBER_STATUS_NOT_READY);
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 2);
-    set(&shut, false);
+    set_flag(&shut, false);
     limber_destroy(ctx);
 }
 
@@ -210,8 +210,8 @@ static void a_kernel_on_disk_is_waited_for(void **state)
     discard(dir);
 }
 
-/* Unless the interpreter had begun before it was known, and then did it all. */
-static void a_kernel_that_cannot_be_made_is_told(void **state)
+/* The call reports the failure, unless the interpreter had begun before and computed the whole. */
+static void a_failed_compilation_is_reported(void **state)
 {
     static struct case_numbers x;
     limber_context *ctx = gated_context("");
@@ -236,8 +236,8 @@ static void a_kernel_that_cannot_be_made_is_told(void **state)
     limber_destroy(ctx);
 }
 
-/* Rows were computed; then neither kernel nor interpreter can do the rest. */
-static void c_is_made_what_it_was(void **state)
+/* After some rows are computed, neither kernel nor interpreter can compute the rest. */
+static void a_failed_call_restores_c(void **state)
 {
     static struct case_numbers x, before;
     limber_context *ctx = gated_context("");
@@ -314,8 +314,8 @@ static limber_status random_product(limber_context *ctx, int64_t n, limber_on_mi
     return s;
 }
 
-/* Whoever computes which rows. */
-static void correct_bits_do_not_tell(void **state)
+/* The bits are the same whether kernel or interpreter computes a row. */
+static void bits_do_not_depend_on_who_computes(void **state)
 {
     uint64_t want, got;
 
@@ -343,7 +343,7 @@ struct busy {
     atomic_int leave, failures;
 };
 
-/* New kernels all the time. */
+/* Compiles new kernels all the time. */
 static void *keep_compiling(void *arg)
 {
     struct busy *b = arg;
@@ -378,8 +378,8 @@ static int child(limber_context *ctx, int i)
     return 0;
 }
 
-/* Other threads compile, wait and look up at that moment. */
-static void a_child_finds_everything_at_rest(void **state)
+/* The process forks while other threads compile, wait and look up kernels. */
+static void a_forked_child_can_compute(void **state)
 {
     enum { THREADS = 3, FORKS = 12 };
     char *dir = scratch();
@@ -417,7 +417,7 @@ static void a_child_finds_everything_at_rest(void **state)
     discard(dir);
 }
 
-/* While libLLVM is loaded, or compiles. */
+/* The process ends while libLLVM is being loaded, or while it compiles. */
 static void a_process_may_end_at_any_time(void **state)
 {
     static limber_context *ctx;
@@ -452,8 +452,8 @@ static void at_the_end(void)
     _exit(compiles == 1 ? 0 : 1);
 }
 
-/* Kernels that nobody has begun to make are left when the process ends. */
-static void a_process_ends_without_kernels_that_wait(void **state)
+/* Kernels whose compilation has not begun are abandoned when the process ends. */
+static void a_process_ends_without_queued_compilations(void **state)
 {
     int status;
     pid_t pid;
@@ -467,7 +467,7 @@ static void a_process_ends_without_kernels_that_wait(void **state)
         limber_context *ctx = gated_context("");
 
         alarm(100);
-        atexit(at_the_end); /* after what the library does */
+        atexit(at_the_end); /* runs after the library's own exit function */
         gated.compile = endless_compile;
         for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT;
              promise += LIMBER_CONTRACT_CORRECT)
@@ -484,7 +484,8 @@ static void a_process_ends_without_kernels_that_wait(void **state)
 
 static limber_context *left_to_others;
 
-/* A first thread that has left stays as a zombie.  (To join it is an error to the sanitizer.) */
+/* Returns whether the first thread is there: a first thread that has exited stays as a zombie.
+ * (Joining it is an error to the sanitizer.) */
 static bool first_thread_is_there(void)
 {
     char path[64], text[256], *state = NULL;
@@ -493,13 +494,13 @@ static bool first_thread_is_there(void)
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
     f = fopen(path, "r");
     if (f && fgets(text, sizeof text, f))
-        state = strrchr(text, ')'); /* behind the program's name */
+        state = strrchr(text, ')'); /* after the program's name */
     if (f)
         fclose(f);
     return !state || strncmp(state, ") Z", 3) != 0;
 }
 
-/* Asks for another kernel once the first thread has gone; it is there soon. */
+/* Asks for another kernel after the first thread has exited; the kernel must be compiled soon. */
 static void *go_on_alone(void *unused)
 {
     static struct case_numbers x;
@@ -516,8 +517,8 @@ static void *go_on_alone(void *unused)
     _exit(status == LIMBER_STATUS_OK ? 0 : 1);
 }
 
-/* The first thread may leave, and others go on: kernels are made for them. */
-static void threads_outlive_the_first(void **state)
+/* After the first thread has exited, kernels are still compiled for the others. */
+static void kernels_are_compiled_after_the_first_thread_has_exited(void **state)
 {
     int status;
     pid_t pid;
@@ -550,7 +551,7 @@ static void make_two(void *unused, const void *job)
         _exit(0);
 }
 
-/* Asks until the job is done. */
+/* Asks until the background job is done. */
 static void *ask_on(void *background)
 {
     while (limber_background_ask(background, &(int){ 2 }, sizeof(int)))
@@ -558,7 +559,7 @@ static void *ask_on(void *background)
     _exit(2);
 }
 
-/* A thread that forks is the first thread of the child. */
+/* Forks; the forking thread becomes the child's first thread. */
 static void *fork_and_leave(void *pid)
 {
     struct background *b;
@@ -592,7 +593,7 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
 
 /* ---- a compiler that is at work when the process ends ---------------------------------------- */
 
-/* In a section of its own, as a compiler's code is in a library. */
+/* In a section of its own, as a compiler's code is in a library of its own. */
 #define COMPILER __attribute__((section("compiler"), noinline))
 extern const char __start_compiler[], __stop_compiler[];
 static atomic_int begun, may_end, made;
@@ -709,7 +710,7 @@ static void make_slowly(void *unused, const void *job)
                        &found, &d);
 }
 
-/* The stopped thread never makes the entry; who needs it makes it. */
+/* The stopped thread never makes the entry; a thread that needs it makes it. */
 static void make_it_anew(void)
 {
     struct diag d = { 0 };
@@ -722,7 +723,7 @@ static void make_it_anew(void)
     _exit(found || made ? 2 : 0);
 }
 
-/* Goes on once the first thread has left. */
+/* Continues once the first thread has exited. */
 static void *ask_for_another(void *unused)
 {
     (void)unused;
@@ -734,8 +735,8 @@ static void *ask_for_another(void *unused)
     _exit(made >= 2 ? 0 : 1);
 }
 
-/* Without `leaves`, the process ends.  `first` comes before what the library does then, `last`
- * behind it. */
+/* Ends the process while a compilation runs, or with `leaves` only the first thread.  `first` and
+ * `last` run before and after the library's exit function. */
 static void end_while_at_work(void (*make)(void *, const void *), void (*first)(void),
                               void (*last)(void), void *(*leaves)(void *))
 {
@@ -774,14 +775,14 @@ static void a_process_ends_while_its_compiler_is_at_work(void **state)
     end_while_at_work(compile_until_told, NULL, leave_it, NULL);
 }
 
-static void a_process_waits_for_what_is_no_compiler(void **state)
+static void a_process_waits_for_code_outside_the_compiler(void **state)
 {
     (void)state;
     end_while_at_work(work_until_the_end, NULL, it_has_ended, NULL);
 }
 
-/* Functions that run at the end of a process, before and after the library's own, use it. */
-static void nobody_waits_for_a_stopped_compiler(void **state)
+/* Exit functions before and after the library's own use the library. */
+static void no_thread_waits_for_a_stopped_compiler(void **state)
 {
     (void)state;
     end_while_at_work(compile_until_told, end_it_in_time, NULL, NULL);
@@ -791,8 +792,8 @@ static void nobody_waits_for_a_stopped_compiler(void **state)
     end_while_at_work(compile_until_told, NULL, NULL, ask_for_another);
 }
 
-/* A program that has a use for the signal keeps it. */
-static void a_signal_of_the_program_is_left_alone(void **state)
+/* A signal handler that the program has installed stays installed. */
+static void the_programs_signal_handler_is_kept(void **state)
 {
     const struct sigaction theirs = { .sa_handler = count_urgent };
     struct sigaction before;
@@ -808,20 +809,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_interpreter_serves_until_the_kernel_is_there),
         cmocka_unit_test(a_refused_call_leaves_c_alone),
-        cmocka_unit_test(others_go_on),
+        cmocka_unit_test(other_kernels_stay_available),
         cmocka_unit_test(a_kernel_on_disk_is_waited_for),
-        cmocka_unit_test(a_kernel_that_cannot_be_made_is_told),
-        cmocka_unit_test(c_is_made_what_it_was),
-        cmocka_unit_test(correct_bits_do_not_tell),
+        cmocka_unit_test(a_failed_compilation_is_reported),
+        cmocka_unit_test(a_failed_call_restores_c),
+        cmocka_unit_test(bits_do_not_depend_on_who_computes),
         cmocka_unit_test(a_process_may_end_at_any_time),
-        cmocka_unit_test(a_process_ends_without_kernels_that_wait),
-        cmocka_unit_test(threads_outlive_the_first),
+        cmocka_unit_test(a_process_ends_without_queued_compilations),
+        cmocka_unit_test(kernels_are_compiled_after_the_first_thread_has_exited),
         cmocka_unit_test(jobs_are_done_after_a_forked_first_thread),
         cmocka_unit_test(a_process_ends_while_its_compiler_is_at_work),
-        cmocka_unit_test(a_process_waits_for_what_is_no_compiler),
-        cmocka_unit_test(nobody_waits_for_a_stopped_compiler),
-        cmocka_unit_test(a_signal_of_the_program_is_left_alone),
-        cmocka_unit_test(a_child_finds_everything_at_rest),
+        cmocka_unit_test(a_process_waits_for_code_outside_the_compiler),
+        cmocka_unit_test(no_thread_waits_for_a_stopped_compiler),
+        cmocka_unit_test(the_programs_signal_handler_is_kept),
+        cmocka_unit_test(a_forked_child_can_compute),
     };
 
     clear_environment();

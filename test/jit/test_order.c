@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The contract `reproducible`: every way to compute an element has the bits of one stated order,
- * which plain loops give as well.  The last test keeps the bits of order 1. */
+ * The contract `reproducible`: every code path computes the bits of one stated order of sums, which
+ * plain loops also give.  The last test freezes the bits of order 1. */
 #include "compiler.h"
 #include "engine_support.h"
 #include "files.h"
@@ -28,7 +28,7 @@ static const limber_contract reproducible = { .size = sizeof(limber_contract),
 static const limber_contract native = { .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_NATIVE };
 
-/* ---- the ways to compute --------------------------------------------------------------------- */
+/* ---- the contexts that compute --------------------------------------------------------------- */
 
 enum { MOST = 32 };
 static struct way {
@@ -47,7 +47,7 @@ static limber_context *add(const char *backend, limber_kernels kernels, int thre
     config.backend = backend;
     config.kernels = kernels;
     config.threads = threads;
-    /* what one specialises, others of the same machine have from disk */
+    /* one context compiles kernels; the others of the same machine load them from disk */
     config.cache_dir = kernels == LIMBER_KERNELS_SPECIALISED ? dir : "";
     config.allocator = used_memory();
     if (limber_create(&w->ctx, &config))
@@ -59,7 +59,7 @@ static limber_context *add(const char *backend, limber_kernels kernels, int thre
 }
 
 #ifdef LIMBER_HAVE_LLVM
-/* Other machines whose instructions this CPU has. */
+/* Adds contexts for other machines whose instructions this CPU has. */
 static void add_targets(void)
 {
     struct diag d = { 0 };
@@ -83,7 +83,7 @@ static void add_targets(void)
 }
 #endif
 
-static int begin(void **state)
+static int open_contexts(void **state)
 {
     if (make_dir(state))
         return -1;
@@ -110,7 +110,7 @@ static int end(void **state)
 
 enum { GAP = 3 };
 
-/* Strides of a matrix with gaps, by rows or by columns. */
+/* A matrix by rows or by columns, with gaps between lines. */
 static limber_matrix matrix(const void *data, limber_format f, int64_t rows, int64_t cols,
                             bool by_columns)
 {
@@ -118,7 +118,7 @@ static limber_matrix matrix(const void *data, limber_format f, int64_t rows, int
                         (limber_matrix){ data, f, cols + GAP, 1 };
 }
 
-static size_t room(int64_t rows, int64_t cols)
+static size_t count_padded(int64_t rows, int64_t cols)
 {
     return (size_t)((rows + GAP) * (cols + GAP));
 }
@@ -135,16 +135,17 @@ struct shape {
     const char *a, *b, *c;
     enum data data;
     int64_t m, n, k;
-    unsigned layout; /* bits: by columns A, B, C */
+    unsigned layout; /* bits: A, B, C are by columns */
     bool alpha, beta, one; /* one: beta is 1 */
 };
 
-/* By every way, and by the loop. */
+/* Computes in every context and by the reference loop, and compares. */
 static void check(const struct shape *s, uint64_t seed)
 {
     limber_format fa = named(s->a), fb = named(s->b), fc = named(s->c);
     struct rng r = { seed };
-    size_t na = room(s->m, s->k), nb = room(s->k, s->n), nc = room(s->m, s->n);
+    size_t na = count_padded(s->m, s->k), nb = count_padded(s->k, s->n),
+           nc = count_padded(s->m, s->n);
     char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c0 = malloc(nc * fc.size),
          *want = malloc(nc * fc.size), *got = malloc(nc * fc.size), what[160], alpha[8], beta[8];
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -204,7 +205,7 @@ static void every_way_has_the_bits_of_the_loop(void **state)
     struct rng r = { 41 };
 
     (void)state;
-    /* each k with each format, by turns with the kinds of data: all pairs of two occur */
+    /* each k meets each format, with the kinds of data in turn: all pairs of two occur */
     for (size_t f = 0; f < COUNT(formats); f++)
         for (size_t k = 0; k < COUNT(ks); k++)
             for (size_t j = 0; j < (SANITIZED ? 1 : 3); j++) {
@@ -219,7 +220,7 @@ static void every_way_has_the_bits_of_the_loop(void **state)
             }
 }
 
-/* Dots, and matrices times a vector, whose lanes hold chains of one row or of many. */
+/* Dot products and matrix-vector products, whose lanes hold chains of one row or of several. */
 static void vectors_have_the_bits_of_the_loop(void **state)
 {
     static const int64_t ks[] = { 1, 3, 256, 257, 511, 1023, 2048, 2049, 4097, 9000 };
@@ -249,7 +250,8 @@ static void empty_sums_are_plus_zero(void **state)
               i);
 }
 
-/* Rows, columns or elements along k that are all one, by a stride of 0: as written out. */
+/* A stride of 0 repeats one row, one column or one element along k; the bits are those of a copy
+ * written out. */
 static void repeated_operands_have_the_same_bits(void **state)
 {
     static const int64_t sizes[][3] = {
@@ -265,13 +267,14 @@ static void repeated_operands_have_the_same_bits(void **state)
     fill(&r, DATA_unit, LIMBER_F32, x, (size_t)most);
     for (int i = 0; i < 6 * (int)COUNT(sizes); i++) {
         const int64_t *size = sizes[i / 6], m = size[0], n = size[1], k = size[2];
-        const int kind = i % 6; /* which of both, and what is repeated */
+        const int kind = i % 6; /* which operand, and which dimension repeats */
         limber_matrix left = { x, LIMBER_F32, k, 1 }, right = { x, LIMBER_F32, n, 1 };
         limber_matrix *one = kind < 3 ? &left : &right;
 
         *one = (limber_matrix){ x, LIMBER_F32, kind % 3 == 0 ? 0 : 1, kind % 3 == 1 ? 0 : 1 };
         if (kind % 3 == 2)
-            one->row_stride = one->col_stride = 1; /* neither: lines overlap */
+            /* overlapping lines, without a dimension that repeats */
+            one->row_stride = one->col_stride = 1;
         for (int64_t j = 0; j < m * k; j++)
             a[j] = x[j / k * left.row_stride + j % k * left.col_stride];
         for (int64_t j = 0; j < k * n; j++)
@@ -297,8 +300,8 @@ static void repeated_operands_have_the_same_bits(void **state)
     free(got);
 }
 
-/* Operands whose panels go through the last level of cache by groups of columns, or in parts of k:
- * the same as a few columns at a time, which are not packed. */
+/* Panels exceed the last-level cache and are taken by groups of columns or parts of k: the bits are
+ * those of a few columns at a time, which are not packed. */
 static void long_operands_have_the_same_bits(void **state)
 {
     static const struct {
@@ -346,7 +349,7 @@ static void long_operands_have_the_same_bits(void **state)
     }
 }
 
-/* More products than binary32 counts: native chains serve them, too. */
+/* Sums have more products than binary32 can count, which native chains still compute. */
 static void chains_outlast_the_precision(void **state)
 {
     enum { LONG = (1 << 24) + 1 };
@@ -380,8 +383,8 @@ static void chains_outlast_the_precision(void **state)
     free(a);
 }
 
-/* Half of all tiles are zeros: native products leave their products out, part by part. */
-static void data_do_not_matter(void **state)
+/* Half of all tiles are zero, which native products skip, part by part. */
+static void zero_tiles_keep_the_order(void **state)
 {
     enum { N = 512, TILE = 256, LINES = 64, BYTES = N * N * sizeof(double) };
     double *a = malloc(BYTES), *b = malloc(BYTES), *want = malloc(BYTES), *got = malloc(BYTES);
@@ -430,7 +433,7 @@ static void data_do_not_matter(void **state)
 
 /* ---- batches and prepared operands ----------------------------------------------------------- */
 
-static void places_in_a_batch_do_not_matter(void **state)
+static void the_place_in_a_batch_keeps_the_bits(void **state)
 {
     enum { M = 9, N = 14, K = 300, BATCH = 7 };
     float a[BATCH][M][K], b[BATCH][K][N], want[BATCH][M][N], got[BATCH][M][N];
@@ -454,7 +457,7 @@ static void places_in_a_batch_do_not_matter(void **state)
                 p.b = (limber_matrix){ b[shared ? 0 : g], LIMBER_F32, N, 1 };
                 p.c = (limber_output){ want[g], LIMBER_F32, N, 1 };
                 order_gemm(&p);
-                at_a[g] = a[BATCH - 1 - g]; /* backwards, by addresses */
+                at_a[g] = a[BATCH - 1 - g]; /* in reverse, by addresses */
                 at_b[g] = b[shared ? 0 : BATCH - 1 - g];
                 at_c[g] = got[BATCH - 1 - g];
             }
@@ -488,7 +491,8 @@ static void places_in_a_batch_do_not_matter(void **state)
         }
 }
 
-/* Infinities beside finite sums that overflow: only the order decides which element is a NaN. */
+/* With infinities beside finite sums that overflow, only the order decides which elements are
+ * NaN. */
 static void prepared_operands_have_the_same_bits(void **state)
 {
     enum { M = 40, N = 50, K = 300 };
@@ -546,7 +550,7 @@ static void prepared_operands_have_the_same_bits(void **state)
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
-/* Where element (n, c, h, w) lies. */
+/* The index of element (n, c, h, w). */
 static int64_t place(bool nhwc, const int64_t d[4], int64_t n, int64_t c, int64_t h, int64_t w)
 {
     return nhwc ? ((n * d[2] + h) * d[3] + w) * d[1] + c : ((n * d[1] + c) * d[2] + h) * d[3] + w;
@@ -554,7 +558,7 @@ static int64_t place(bool nhwc, const int64_t d[4], int64_t n, int64_t c, int64_
 
 struct images {
     limber_conv s;
-    int64_t x[4], w[4], y[4]; /* sizes */
+    int64_t x[4], w[4], y[4]; /* extents */
     size_t size[3]; /* elements */
 };
 
@@ -589,7 +593,7 @@ static struct images images(int64_t c, int64_t window, int64_t groups)
     return t;
 }
 
-/* One element of the result: the window by channels, rows, columns. */
+/* Computes one element of the result: channels, then rows and columns of the window. */
 static void convolve(const struct images *t, bool nhwc, const float *x, const float *w, float *y,
                      const int64_t at[4])
 {
@@ -742,7 +746,7 @@ static void refuse(const char *a, const char *b, const char *c, const char *sche
         fail_msg("\"%s\" has no \"%s\"", limber_error_text(), text);
 }
 
-static void what_has_no_order_is_refused(void **state)
+static void calls_without_an_order_are_refused(void **state)
 {
     limber_contract contract = reproducible;
     limber_kernel function;
@@ -764,7 +768,7 @@ static void what_has_no_order_is_refused(void **state)
 
 /* ---- order 1 --------------------------------------------------------------------------------- */
 
-/* Numbers by a formula: 24 bits, some binades. */
+/* Computes number i by a formula: 24 bits, some binades. */
 static void number(limber_format f, char *to, uint64_t i)
 {
     uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u;
@@ -785,8 +789,8 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
     return h;
 }
 
-/* These bits are what order 1 means.  A change of the order that changes them needs another number
- * in limber_order() and another column here. */
+/* The bits that define order 1.  A change of the order that changes them needs another number in
+ * limber_order() and another column here. */
 static const struct frozen {
     const char *a, *b, *c;
     int64_t m, n, k;
@@ -850,15 +854,15 @@ static void order_1_has_these_bits(void **state)
     }
 }
 
-/* A kernel that is made of its stated plan is told with the order that its plan has. */
-static void made_kernels_tell_their_order(void **state)
+/* A kernel that is compiled from its stated plan reports the order in its plan. */
+static void compiled_kernels_report_their_order(void **state)
 {
     enum { N = 40 };
     static float a[N * N], b[N * N], c[N * N];
     const limber_contract *contracts[] = { &native, &reproducible };
 
     (void)state;
-    for (int j = 0; j < 4; j++) { /* the interpreter; kernels, however small */
+    for (int j = 0; j < 4; j++) { /* the interpreter; then kernels, however small the product */
         limber_context *ctx = ways[j / 2 * 3].ctx;
         limber_report used = LIMBER_REPORT_INIT, made = LIMBER_REPORT_INIT;
         limber_problem p = LIMBER_PROBLEM_INIT;
@@ -888,15 +892,15 @@ int main(void)
         cmocka_unit_test(repeated_operands_have_the_same_bits),
         cmocka_unit_test(long_operands_have_the_same_bits),
         cmocka_unit_test(chains_outlast_the_precision),
-        cmocka_unit_test(data_do_not_matter),
-        cmocka_unit_test(places_in_a_batch_do_not_matter),
+        cmocka_unit_test(zero_tiles_keep_the_order),
+        cmocka_unit_test(the_place_in_a_batch_keeps_the_bits),
         cmocka_unit_test(prepared_operands_have_the_same_bits),
         cmocka_unit_test(convolutions_have_one_order),
         cmocka_unit_test(complex_products_have_one_order),
-        cmocka_unit_test(what_has_no_order_is_refused),
+        cmocka_unit_test(calls_without_an_order_are_refused),
         cmocka_unit_test(order_1_has_these_bits),
-        cmocka_unit_test(made_kernels_tell_their_order),
+        cmocka_unit_test(compiled_kernels_report_their_order),
     };
 
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, open_contexts, end);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions of many channels in every direction, of two and three dimensions: by limbs of
- * integers, whose planes have words of several channels, and in the stated order of floats.  On
- * every instruction set that runs here, against the interpreter, bit for bit. */
+ * Convolutions of many channels in every direction, in two and three dimensions: by integer limbs,
+ * whose planes have words of several channels, and in the stated order of floats.  They run on
+ * every available instruction set and must have the interpreter's bits. */
 #include "engine_support.h"
 #include "support.h"
 
@@ -25,7 +25,7 @@ enum { MOST = 16 };
 
 static limber_context *context[MOST], *interp;
 static int contexts;
-static bool emulates; /* a context has AMX, which this CPU has not */
+static bool emulates; /* a context needs AMX, which this CPU lacks and the test emulates */
 
 static limber_context *add(limber_kernels kernels, int threads)
 {
@@ -93,7 +93,7 @@ static int drop_contexts(void **state)
 static const struct kind {
     limber_promise promise;
     const char *scheme, *a, *b, *c;
-    int bits; /* of integers that elements are; 0: any numbers */
+    int bits; /* bits of integer elements; 0: any numbers */
 } kinds[] = {
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i8", "i32", 8 },
     { LIMBER_CONTRACT_EXACT, NULL, "u8", "i8", "i32", 7 },
@@ -163,7 +163,7 @@ static double number(const struct kind *k, limber_format f, struct rng *r)
         x = floor(ldexp(x, k->bits - 1));
         return f.kind == LIMBER_KIND_UINT ? fabs(x) * 2 : x;
     }
-    /* sums that cancel, and now and then what is no number */
+    /* sums that cancel, and a few infinities or NaN */
     if (rng_below(r, 400) == 0)
         return rng_below(r, 2) ? INFINITY : NAN;
     return rng_below(r, 8) ? x : ldexp(x, 40 * (int)rng_below(r, 2));
@@ -194,7 +194,7 @@ static void make(struct work *w, const struct kind *k, struct rng *r)
                                                                           images;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(limber_format_named(names[i], &w->f[i]), LIMBER_STATUS_OK);
-        /* exactly that long, so that the sanitizer sees what is read beyond */
+        /* an exact size, so that a sanitizer sees reads beyond */
         w->data[i] = malloc((size_t)w->count[i] * w->f[i].size);
         for (int64_t j = 0; j < w->count[i]; j++) {
             double x = number(k, w->f[i], r);
@@ -257,7 +257,7 @@ static void bits_are_the_interpreters(void **state)
 
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
-    if (emulates) /* cmocka takes SIGILL back after the set-up */
+    if (emulates) /* cmocka resets the SIGILL handler after the set-up */
         assert_true(amx_emulate());
 #endif
     for (int i = 0; i < trials; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels that are part of the library: they compute the bits of specialised ones, need no
- * compiler, and make room for specialised ones.  Small native products that need no kernel. */
+ * Prebuilt kernels in the library: they have the bits of specialised kernels, need no compiler, and
+ * are replaced by specialised ones.  Also small native products that need no kernel. */
 #include "compiler.h"
 #include "engine_support.h"
 #include "support.h"
@@ -61,7 +61,7 @@ static void need_prebuilt(void)
 
 /* ---- the same bits --------------------------------------------------------------------------- */
 
-/* Operands of a product; C0 is both of its results. */
+/* Operands of a product; both results start from C0. */
 struct drawn {
     limber_problem problem;
     limber_contract contract;
@@ -70,12 +70,12 @@ struct drawn {
     double scalar[4];
 };
 
-static limber_matrix lay(limber_format f, void *data, int64_t rows, int64_t cols, bool across)
+static limber_matrix matrix_of(limber_format f, void *data, int64_t rows, int64_t cols, bool across)
 {
     return (limber_matrix){ data, f, across ? 1 : cols + 1, across ? rows + 2 : 1 };
 }
 
-/* alpha or beta in a format, or NULL. */
+/* Draws alpha or beta in a format; may return NULL. */
 static const void *scalar(struct rng *r, limber_format f, void *to)
 {
     if (rng_below(r, 2))
@@ -107,10 +107,10 @@ static void draw(struct drawn *p, struct rng *r, const char *const formats[3],
     fill(r, rng_below(r, 2) ? data : other, fb, p->b, (size_t)((k + 2) * (n + 1)));
     fill(r, DATA_unit, fc, p->c[0], (size_t)((m + 2) * (n + 1)));
     memcpy(p->c[1], p->c[0], p->bytes);
-    p->problem =
-        gemm_problem(&p->contract, m, n, k, scalar(r, fc, &p->scalar[0]),
-                     lay(fa, p->a, m, k, across_a), lay(fb, p->b, k, n, across_b),
-                     scalar(r, fc, &p->scalar[2]), output_of(lay(fc, p->c[0], m, n, across_c)));
+    p->problem = gemm_problem(&p->contract, m, n, k, scalar(r, fc, &p->scalar[0]),
+                              matrix_of(fa, p->a, m, k, across_a),
+                              matrix_of(fb, p->b, k, n, across_b), scalar(r, fc, &p->scalar[2]),
+                              output_of(matrix_of(fc, p->c[0], m, n, across_c)));
 }
 
 static void clear(struct drawn *p)
@@ -252,7 +252,7 @@ static void test_conv_bits(void **state)
     }
 }
 
-/* ---- where they come from -------------------------------------------------------------------- */
+/* ---- the origin of kernels ------------------------------------------------------------------- */
 
 static limber_report report_of(limber_context *ctx, int64_t n)
 {
@@ -263,9 +263,9 @@ static limber_report report_of(limber_context *ctx, int64_t n)
 
     contract.promise = LIMBER_CONTRACT_CORRECT;
     contract.scheme = "ozaki2";
-    p = gemm_problem(&contract, n, n, n, NULL, lay(LIMBER_F64, a, n, n - 1, false),
-                     lay(LIMBER_F64, a, n, n - 1, false), NULL,
-                     output_of(lay(LIMBER_F64, c, n, n - 1, false)));
+    p = gemm_problem(&contract, n, n, n, NULL, matrix_of(LIMBER_F64, a, n, n - 1, false),
+                     matrix_of(LIMBER_F64, a, n, n - 1, false), NULL,
+                     output_of(matrix_of(LIMBER_F64, c, n, n - 1, false)));
     for (int64_t i = 0; i < n * n; i++)
         a[i] = (double)i / 3;
     if (limber_run(ctx, &p, &r))
@@ -291,7 +291,7 @@ static void test_origin(void **state)
     limber_destroy(ctx);
 }
 
-/* The only key of the kernels in memory. */
+/* The key of the only kernel in memory. */
 static struct kernel_key key_of(limber_context *ctx, struct drawn *p)
 {
     struct scan_result f = { 0 };
@@ -306,7 +306,7 @@ static struct kernel_key key_of(limber_context *ctx, struct drawn *p)
     return key;
 }
 
-/* The kernel in memory, which has to be there; to be put. */
+/* The kernel in memory, which must be there; the caller releases it with put. */
 static struct entry *entry_of(limber_context *ctx, const struct kernel_key *key)
 {
     struct entry *e;
@@ -337,8 +337,8 @@ static void *use(void *arg)
     return NULL;
 }
 
-/* A specialised kernel takes the place of one that others use meanwhile. */
-static void test_replace(void **state)
+/* A specialised kernel replaces one that others are still using. */
+static void test_specialised_kernel_replaces_prebuilt(void **state)
 {
     static const char *const f64[] = { "f64", "f64", "f64" };
     limber_context *ctx;
@@ -385,8 +385,8 @@ static void test_replace(void **state)
     limber_destroy(ctx);
 }
 
-/* A kernel that has served long enough is asked to be specialised, once. */
-static void test_later(void **state)
+/* A kernel that has been used long enough is queued for specialisation, once. */
+static void test_used_kernel_is_specialised_once(void **state)
 {
     static const char *const f64[] = { "f64", "f64", "f64" };
     limber_context *ctx;
@@ -412,7 +412,7 @@ static void test_later(void **state)
     limber_specialise_later(ctx, &key, e, 100);
     assert_true(atomic_load(&e->replaced));
     limber_kernels_put(ctx->memory, e);
-    for (found = false; !found;) { /* the background makes it */
+    for (found = false; !found;) { /* the background compiles it */
         struct entry *now = entry_of(ctx, &key);
 
         found = !now->prebuilt;
@@ -423,8 +423,8 @@ static void test_later(void **state)
     limber_destroy(ctx);
 }
 
-/* Without a compiler, and without leave to use one. */
-static void test_alone(void **state)
+/* Calls without a compiler, and calls that may not use one. */
+static void test_without_compiler(void **state)
 {
     limber_contract simulate = LIMBER_CONTRACT_INIT;
     limber_unit unit = LIMBER_UNIT_INIT;
@@ -440,14 +440,14 @@ static void test_alone(void **state)
     unsetenv("LIMBER_NO_COMPILE");
     assert_int_equal(report_of(ctx, 20).from, LIMBER_FROM_LIBRARY);
     limber_destroy(ctx);
-    /* what no prebuilt kernel serves */
+    /* no prebuilt kernel computes this */
     if (limber_unit_parse("a100-fp16", &unit))
         fail_msg("%s", limber_error_text());
     simulate.promise = LIMBER_CONTRACT_SIMULATE;
     simulate.unit = &unit;
-    p = gemm_problem(&simulate, 1, 1, 1, NULL, lay(LIMBER_F64, &a, 1, 1, false),
-                     lay(LIMBER_F64, &a, 1, 1, false), NULL,
-                     output_of(lay(LIMBER_F64, &c, 1, 1, false)));
+    p = gemm_problem(&simulate, 1, 1, 1, NULL, matrix_of(LIMBER_F64, &a, 1, 1, false),
+                     matrix_of(LIMBER_F64, &a, 1, 1, false), NULL,
+                     output_of(matrix_of(LIMBER_F64, &c, 1, 1, false)));
     if (limber_run(prebuilt, &p, &r))
         fail_msg("%s", limber_error_text());
     assert_string_equal(r.backend, "interp");
@@ -473,10 +473,11 @@ static void test_options(void **state)
     limber_destroy(ctx);
 }
 
-/* ---- all targets ----------------------------------------------------------------------------- */
+/* ---- all architectures ----------------------------------------------------------------------- */
 
 #ifdef LIMBER_HAVE_LLVM
-/* Every plan that the passes make for a target of this architecture has a prebuilt kernel. */
+/* Checks that every plan that the passes make for a target of this architecture has a prebuilt
+ * kernel. */
 static void test_targets(void **state)
 {
     (void)state;
@@ -521,7 +522,7 @@ static void test_targets(void **state)
 }
 #endif
 
-/* ---- without a kernel ------------------------------------------------------------------------ */
+/* ---- products without a kernel --------------------------------------------------------------- */
 
 static void test_direct(void **state)
 {
@@ -562,9 +563,12 @@ static void test_direct(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),    cmocka_unit_test(test_conv_bits),
-        cmocka_unit_test(test_origin),  cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_later),   cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_conv_bits),
+        cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_specialised_kernel_replaces_prebuilt),
+        cmocka_unit_test(test_used_kernel_is_specialised_once),
+        cmocka_unit_test(test_without_compiler),
         cmocka_unit_test(test_options),
 #ifdef LIMBER_HAVE_LLVM
         cmocka_unit_test(test_targets),

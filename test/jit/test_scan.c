@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The scan's ways of reading memory find what a look at element after element finds. */
+ * The scan's fast paths for each memory layout find what a loop over single elements finds. */
 #include "support.h"
 
 #include "ir/conv.h"
@@ -65,8 +65,8 @@ static void same(const struct mask *a, const struct mask *b)
     }
 }
 
-/* Tiles of a are not told apart, or not at all. */
-static void covers(const struct mask *a, const struct mask *b)
+/* Checks that mask b includes a, which distinguishes tiles less finely or not at all. */
+static void check_includes(const struct mask *a, const struct mask *b)
 {
     for (int64_t i = 0; i < a->tile_rows * a->tile_cols; i++) {
         const struct tile_mask *x = &a->tile[i], *y = &b->tile[i];
@@ -80,7 +80,7 @@ static void covers(const struct mask *a, const struct mask *b)
     }
 }
 
-/* Data with rare things in few places: most runs of a plain format are then like others. */
+/* Puts rare values in a few places, so that most runs of a plain format look alike. */
 static void sprinkle(struct rng *r, limber_format f, char *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 1 + rng_below(r, 900)) {
@@ -91,7 +91,7 @@ static void sprinkle(struct rng *r, limber_format f, char *x, int64_t count)
     }
 }
 
-/* Along, across, and with gaps everywhere. */
+/* Compares contiguous lines, strided lines, and elements with gaps everywhere. */
 static void compare(struct rng *r, limber_format f, int data, int64_t lines, int64_t length)
 {
     int64_t count = lines * length;
@@ -143,8 +143,8 @@ static void test_ways(void **state)
                 compare(&r, named(formats[i]), data, sizes[s][0], sizes[s][1]);
 }
 
-/* One value in zeros, wherever it is. */
-static void test_alone(void **state)
+/* Scans one value among zeros, at every position. */
+static void test_single_value(void **state)
 {
     static const double values[] = { 1,         -1,         3,           0x1.0000000000001p-1000,
                                      0x1p-1022, -0x1p-1074, 0x1.8p-1070, 0x1.fffffffffffffp1023,
@@ -212,7 +212,7 @@ static struct conv draw_geometry(struct rng *r)
     return c;
 }
 
-/* Operands of convolutions, whose elements lie anywhere, and more than once in several lines. */
+/* Scans operands of convolutions, whose elements may lie anywhere and occur in several lines. */
 static void test_windows(void **state)
 {
     static const char *const some[] = { "f64", "f32", "f16", "i8", "f128" };
@@ -248,7 +248,7 @@ static void test_windows(void **state)
         want = scan(matrix, k, 1, f, lines, k, SCAN_full);
         assert_true(limber_scan(&got, &v, f, lines, k, SCAN_full, NULL, &d));
         same_lines(&got, &want);
-        covers(&got, &want);
+        check_includes(&got, &want);
         limber_mask_clear(&got);
         limber_mask_clear(&want);
         free(matrix);
@@ -258,7 +258,8 @@ static void test_windows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways), cmocka_unit_test(test_alone),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways),
+                                        cmocka_unit_test(test_single_value),
                                         cmocka_unit_test(test_windows) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Seals and what they rest on: the hash, the key's file, the way to a folder. */
+ * Seals and their parts: the hash, the key's file, and the permissions of the path to it. */
 #include "engine_support.h"
 
 #include "jit/cache/seal.h"
@@ -12,7 +12,7 @@ static char why[240];
 
 /* ---- the hash -------------------------------------------------------------------------------- */
 
-/* Of the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
+/* From the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
 static void the_hash_is_siphash(void **state)
 {
     static const struct {
@@ -44,7 +44,7 @@ static void the_hash_is_siphash(void **state)
         assert_memory_equal(got, known[i].want, sizeof got);
     }
     limber_seal(&key, text, sizeof text, NULL, 0, whole);
-    for (size_t n = 0; n <= sizeof text; n++) { /* wherever it is cut */
+    for (size_t n = 0; n <= sizeof text; n++) { /* split at every position */
         limber_seal(&key, text, n, text + n, sizeof text - n, got);
         assert_memory_equal(got, whole, sizeof got);
     }
@@ -63,7 +63,7 @@ static void spoil(const char *path, size_t size, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void a_key_is_made_once(void **state)
+static void a_key_is_generated_once(void **state)
 {
     struct seal_key one, two;
     struct stat st;
@@ -101,7 +101,7 @@ static void keys_that_others_may_know_are_refused(void **state)
     assert_false(limber_seal_key(in_dir("link"), true, &key, why, sizeof why));
     assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
     assert_false(limber_seal_key(in_dir("pipe"), true, &key, why, sizeof why));
-    for (size_t n = 0; n < 20; n += 5) { /* nothing is made anew in its place */
+    for (size_t n = 0; n < 20; n += 5) { /* no new key replaces it */
         spoil(in_dir("key"), n, 0600);
         assert_false(limber_seal_key(in_dir("key"), true, &key, why, sizeof why));
         assert_non_null(strstr(why, "does not hold 16 bytes"));
@@ -115,7 +115,7 @@ static void keys_that_others_may_know_are_refused(void **state)
     }
 }
 
-static void many_who_make_a_key_end_with_one(void **state)
+static void concurrent_processes_generate_one_key(void **state)
 {
     enum { MANY = 24 };
     struct seal_key key[MANY];
@@ -129,7 +129,7 @@ static void many_who_make_a_key_end_with_one(void **state)
             char c;
 
             close(go[1]);
-            _exit(read(go[0], &c, 1) != 0 || /* until all are there */
+            _exit(read(go[0], &c, 1) != 0 || /* waits until all processes are there */
                   !limber_seal_key(in_dir("one/key"), true, &key[i], why, sizeof why) ||
                   write(out[i][1], &key[i], sizeof key[i]) != (ssize_t)sizeof key[i]);
         }
@@ -146,10 +146,9 @@ static void many_who_make_a_key_end_with_one(void **state)
         ;
 }
 
-/* ---- the way ----------------------------------------------------------------------------------
- */
+/* ---- the path to the key --------------------------------------------------------------------- */
 
-static void opens(const char *path)
+static void expect_opens(const char *path)
 {
     int fd = limber_folder_open(path, false, why, sizeof why);
 
@@ -165,15 +164,15 @@ static void is_refused(const char *path, const char *reason)
         fail_msg("%s: \"%s\" does not say \"%s\"", path, why, reason);
 }
 
-/* Every folder of the way in turn is given to others. */
-static void every_ancestor_is_looked_at(void **state)
+/* Gives each folder of the path in turn to other users. */
+static void permissions_of_every_parent_folder_are_checked(void **state)
 {
     static const char *const ancestor[] = { "a", "a/b", "a/b/c" };
 
     (void)state;
     close(limber_folder_open(in_dir("a/b/c/d"), true, why, sizeof why));
-    opens(in_dir("a/b/c/d"));
-    opens(in_dir("a//b/./c/../c/d/"));
+    expect_opens(in_dir("a/b/c/d"));
+    expect_opens(in_dir("a//b/./c/../c/d/"));
     for (size_t i = 0; i < COUNT(ancestor); i++) {
         assert_int_equal(chmod(in_dir(ancestor[i]), 0777), 0);
         is_refused(in_dir("a/b/c/d"), "others may write");
@@ -181,9 +180,9 @@ static void every_ancestor_is_looked_at(void **state)
         assert_int_equal(chmod(in_dir(ancestor[i]), 0770), 0);
         is_refused(in_dir("a/b/c/d"), "others may write");
         assert_int_equal(chmod(in_dir(ancestor[i]), 01777), 0);
-        opens(in_dir("a/b/c/d"));
+        expect_opens(in_dir("a/b/c/d"));
         assert_int_equal(chmod(in_dir(ancestor[i]), 0755), 0);
-        opens(in_dir("a/b/c/d"));
+        expect_opens(in_dir("a/b/c/d"));
         if (geteuid() != 0)
             continue;
         assert_int_equal(chown(in_dir(ancestor[i]), NOBODY, NOBODY), 0);
@@ -192,7 +191,7 @@ static void every_ancestor_is_looked_at(void **state)
     }
 }
 
-static void links_on_the_way_are_looked_at(void **state)
+static void links_in_the_path_are_checked(void **state)
 {
     char text[5000];
 
@@ -201,14 +200,14 @@ static void links_on_the_way_are_looked_at(void **state)
     assert_int_equal(symlink("real", in_dir("relative")), 0);
     assert_int_equal(symlink(in_dir("relative/folder"), in_dir("absolute")), 0);
     assert_int_equal(symlink("round", in_dir("round")), 0);
-    opens(in_dir("relative/folder"));
-    opens(in_dir("absolute"));
+    expect_opens(in_dir("relative/folder"));
+    expect_opens(in_dir("absolute"));
     is_refused(in_dir("round/x"), strerror(ELOOP));
     close(limber_folder_open(in_dir("open"), true, why, sizeof why));
     assert_int_equal(symlink(in_dir("open/on"), in_dir("first")), 0);
     assert_int_equal(symlink(in_dir("real"), in_dir("open/on")), 0);
-    opens(in_dir("first/folder"));
-    assert_int_equal(chmod(in_dir("open"), 0777), 0); /* where the second link is */
+    expect_opens(in_dir("first/folder"));
+    assert_int_equal(chmod(in_dir("open"), 0777), 0); /* holds the second link */
     is_refused(in_dir("first/folder"), "others may write");
     if (geteuid() == 0) {
         snprintf(text, sizeof text, "%s", in_dir("relative"));
@@ -228,11 +227,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_hash_is_siphash),
-        unit_test_in_dir(a_key_is_made_once),
+        unit_test_in_dir(a_key_is_generated_once),
         unit_test_in_dir(keys_that_others_may_know_are_refused),
-        unit_test_in_dir(many_who_make_a_key_end_with_one),
-        unit_test_in_dir(every_ancestor_is_looked_at),
-        unit_test_in_dir(links_on_the_way_are_looked_at),
+        unit_test_in_dir(concurrent_processes_generate_one_key),
+        unit_test_in_dir(permissions_of_every_parent_folder_are_checked),
+        unit_test_in_dir(links_in_the_path_are_checked),
     };
 
     alarm(60);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions that the background makes for shapes of small native products: they compute the bits of
- * the library's code, their table is bounded, and many threads use it. */
+ * Functions compiled in the background for shapes of small native products: they have the bits of
+ * the library's code, their table is bounded, and threads share them. */
 #include "engine_support.h"
 
 #include <pthread.h>
 #include <sched.h>
 
-static const int64_t often = INT64_C(1) << 40; /* products that pay for any function */
+/* products after which any function has paid for its compilation */
+static const int64_t often = INT64_C(1) << 40;
 
 static limber_context *context_of(limber_kernels kernels)
 {
@@ -21,14 +22,14 @@ static limber_context *context_of(limber_kernels kernels)
     return ctx;
 }
 
-/* A product whose matrices lie a few elements apart. */
+/* A product whose matrices have gaps of a few elements. */
 struct trial {
     struct product_shape shape;
     char *a, *b, *c;
-    size_t bytes; /* of each */
+    size_t bytes; /* of each matrix */
 };
 
-static int64_t span(struct strides s, int64_t rows, int64_t cols)
+static int64_t count_spanned(struct strides s, int64_t rows, int64_t cols)
 {
     return (rows - 1) * s.row + (cols - 1) * s.col + 1;
 }
@@ -55,10 +56,12 @@ static struct trial draw(struct rng *r, int most)
                                   .size = rng_below(r, 2) ? 8 : 4 } };
     const struct fixed *f = &p.shape.fixed;
     const limber_format format = p.shape.size == 8 ? LIMBER_F64 : LIMBER_F32;
-    int64_t most_elements = span(f->a, m, k);
+    int64_t most_elements = count_spanned(f->a, m, k);
 
-    most_elements = span(f->b, k, n) > most_elements ? span(f->b, k, n) : most_elements;
-    most_elements = span(f->c, m, n) > most_elements ? span(f->c, m, n) : most_elements;
+    most_elements =
+        count_spanned(f->b, k, n) > most_elements ? count_spanned(f->b, k, n) : most_elements;
+    most_elements =
+        count_spanned(f->c, m, n) > most_elements ? count_spanned(f->c, m, n) : most_elements;
     p.bytes = (size_t)(most_elements * p.shape.size);
     p.a = malloc(p.bytes);
     p.b = malloc(p.bytes);
@@ -98,7 +101,7 @@ static limber_problem problem_of(const struct trial *p, void *c)
                         (limber_output){ c, format, f->c.row, f->c.col });
 }
 
-/* C as a call leaves it, for the caller to free. */
+/* C after the call, which the caller frees. */
 static char *result_of(limber_context *ctx, const struct trial *p, limber_report *report)
 {
     char *c = malloc(p->bytes);
@@ -130,7 +133,7 @@ static void await(limber_context *ctx, const struct product_shape *s)
         sched_yield();
 }
 
-/* A compiler is there. */
+/* Returns whether the context has a compiler. */
 static bool makes_functions(limber_context *ctx)
 {
     const limber_matrix one = { NULL, LIMBER_F64, 1, 1 };
@@ -140,7 +143,7 @@ static bool makes_functions(limber_context *ctx)
                                             LIMBER_ACCUMULATE_NONE, &f) == LIMBER_STATUS_OK;
 }
 
-static void same_bits(void **state)
+static void functions_keep_the_bits(void **state)
 {
     limber_context *plain = context_of(LIMBER_KERNELS_PREBUILT);
     limber_context *ctx = context_of(LIMBER_KERNELS_BOTH);
@@ -173,8 +176,8 @@ static void same_bits(void **state)
     limber_destroy(plain);
 }
 
-/* A batch counts each of its products, and is served by the same function. */
-static void batches(void **state)
+/* A batch counts as its number of products, and uses the same function. */
+static void batches_use_the_functions_of_their_shape(void **state)
 {
     enum { COUNT_OF_PRODUCTS = 8, SIDE = 5, ALL = COUNT_OF_PRODUCTS * SIDE * SIDE };
     limber_context *plain = context_of(LIMBER_KERNELS_PREBUILT);
@@ -214,8 +217,9 @@ static void refuse(limber_context *ctx, const limber_problem *p, const char *tex
         fail_msg("\"%s\" has no \"%s\"", limber_error_text(), text);
 }
 
-/* A shape that has a function is known to be right; where its matrices lie is not. */
-static void addresses_are_looked_at(void **state)
+/* A shape with a function has been checked; the addresses of its matrices are still checked in each
+ * call. */
+static void addresses_are_checked_in_each_call(void **state)
 {
     enum { SIDE = 6, LEAD = 2 * SIDE, ALL = LEAD * LEAD };
     limber_context *ctx = context_of(LIMBER_KERNELS_BOTH);
@@ -237,7 +241,7 @@ static void addresses_are_looked_at(void **state)
                    { SIDE, SIDE, SIDE, { LEAD, 1 }, { LEAD, 1 }, { LEAD, 1 }, 0 }, 8 });
     assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
     memcpy(want, x + ALL / 2, sizeof want);
-    p.c.data = x + SIDE; /* between the rows of A: the long way */
+    p.c.data = x + SIDE; /* between the rows of A, so the function may not be used */
     assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
     assert_memory_equal(x + SIDE, want, sizeof want);
     p.c.data = x + SIDE - 1;
@@ -298,10 +302,10 @@ static bool run_direct(const struct fixed *f, const struct scaling *x, const str
                        int size, const void *a, const void *b, void *c)
 {
     (void)f, (void)x, (void)t, (void)size, (void)a, (void)b, (void)c;
-    return false; /* it serves no shape here */
+    return false; /* the library's own code serves no shape here */
 }
 
-/* A context whose functions compute nothing and take no time to make. */
+/* A context whose functions compute nothing and compile at once. */
 static limber_context *idle_context(void)
 {
     static const struct functions functions = { make_function, load_function, unload_function };
@@ -321,13 +325,13 @@ static limber_context *idle_context(void)
     return ctx;
 }
 
-static struct product_shape square(int64_t n, int64_t ld)
+static struct product_shape square_shape(int64_t n, int64_t ld)
 {
     return (struct product_shape){ { n, n, n, { ld, 1 }, { ld, 1 }, { ld, 1 }, 0 }, 8 };
 }
 
-/* More shapes than the table has places: no more functions are made, or looked for. */
-static void bounded(void **state)
+/* Once the table is full, no more functions are compiled or looked up. */
+static void the_table_is_bounded(void **state)
 {
     enum { SHAPES = 2000, PLACES = 256 };
     limber_context *ctx = idle_context();
@@ -336,12 +340,12 @@ static void bounded(void **state)
     (void)state;
     made = 0;
     for (int i = 0; i < 2 * SHAPES; i++) {
-        const struct product_shape s = square(1 + i % SHAPES % 40, 40 + i % SHAPES / 40);
+        const struct product_shape s = square_shape(1 + i % SHAPES % 40, 40 + i % SHAPES / 40);
 
         limber_shape_make(ctx, &s);
     }
     for (int i = 0; i < SHAPES; i++) {
-        const struct product_shape s = square(1 + i % 40, 40 + i / 40);
+        const struct product_shape s = square_shape(1 + i % 40, 40 + i / 40);
 
         found += limber_shape_code(ctx, &s, 0) == write_nothing;
     }
@@ -350,12 +354,12 @@ static void bounded(void **state)
     limber_destroy(ctx);
 }
 
-/* What neither the library's code nor a function serves goes the long way; a function that cannot
- * be made is asked for once. */
-static void failures(void **state)
+/* A shape without library code or function takes the general path; a function that fails to compile
+ * is requested once. */
+static void failed_functions_are_requested_once(void **state)
 {
     limber_context *ctx = idle_context();
-    const struct product_shape s = square(3, 3);
+    const struct product_shape s = square_shape(3, 3);
     const double a[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     double c[9] = { 0 };
     limber_report report = LIMBER_REPORT_INIT;
@@ -373,7 +377,7 @@ static void failures(void **state)
     fails = true;
     for (int i = 0; i < 1000; i++)
         assert_null(limber_shape_code(ctx, &s, often));
-    limber_destroy(ctx); /* waits for the background */
+    limber_destroy(ctx); /* waits for the background threads */
     assert_true(made <= 1);
     fails = false;
 }
@@ -434,9 +438,9 @@ static void *run_thread(void *arg)
     return NULL;
 }
 
-/* Some of the shapes get functions while all threads multiply; the context ends while the
- * background still has some to make. */
-static void threads(void **state)
+/* Some shapes get functions while all threads multiply; the context is destroyed while compilations
+ * are queued. */
+static void threads_share_functions(void **state)
 {
     static struct crowd crowd;
     limber_context *plain = context_of(LIMBER_KERNELS_PREBUILT);
@@ -470,13 +474,13 @@ static void threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(addresses_are_looked_at),
-        cmocka_unit_test(bounded),
-        cmocka_unit_test(failures),
+        cmocka_unit_test(functions_keep_the_bits),
+        cmocka_unit_test(batches_use_the_functions_of_their_shape),
+        cmocka_unit_test(addresses_are_checked_in_each_call),
+        cmocka_unit_test(the_table_is_bounded),
+        cmocka_unit_test(failed_functions_are_requested_once),
         cmocka_unit_test(modes),
-        cmocka_unit_test(threads),
+        cmocka_unit_test(threads_share_functions),
     };
 
     clear_environment();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the library computes by code of its own: small products in pairs of doubles, sums in
- * windows, NaN and infinities by bits.  The interpreter has the bits, on every instruction set at
- * hand. */
+ * Problems that the library computes without a kernel: small products in pairs of doubles, sums in
+ * fixed-point windows, NaN and infinities by bit masks.  They have the interpreter's bits on every
+ * available instruction set. */
 #include "engine_support.h"
 
 #include "guarded.h"
@@ -11,7 +11,7 @@
 
 enum { MOST = 24, MOST_K = 60 };
 
-/* The machine as it is; and with the library's code for others. */
+/* Features: this machine, and machines on the library's code. */
 static const char *const sets[] = { NULL, "", "avx2,fma", "avx2,fma,avx512" };
 static limber_context *compiled[COUNT(sets)], *interp;
 
@@ -37,7 +37,7 @@ static int make_contexts(void **state)
         }
         if (sets[i]) {
             snprintf(t->features, sizeof t->features, "%s", sets[i]);
-            t->cpu = 0; /* the features say it */
+            t->cpu = 0; /* the features below replace it */
         }
     }
 #endif
@@ -58,7 +58,7 @@ static int free_contexts(void **state)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* What one matrix holds: few or many binades, integers, pairs that cancel, zeros, NaN. */
+/* The contents of one matrix: few or many binades, integers, pairs that cancel, zeros, NaN. */
 struct kind {
     int binades, middle, bits, cancels, zeros, specials;
 };
@@ -96,7 +96,7 @@ static void element(struct rng *r, const struct kind *k, limber_format f, char *
     if (k->specials && rng_below(r, 40) == 0)
         x = rng_below(r, 3) ? copysign(INFINITY, x) : NAN;
     limber_convert(to, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST);
-    if (f.kind == LIMBER_KIND_DD && isfinite(x)) { /* a lower part */
+    if (f.kind == LIMBER_KIND_DD && isfinite(x)) { /* a low part */
         double low = x * 0x1p-54 * rng_unit(r);
 
         memcpy(to + 8, &low, 8);
@@ -132,7 +132,8 @@ static void compare(const char *got, const char *want, int64_t count, limber_for
     }
 }
 
-static void one(struct rng *r, const char *const *formats, int count, const char *scheme, int trial)
+static void check_one(struct rng *r, const char *const *formats, int count, const char *scheme,
+                      int trial)
 {
     static char a[MOST * MOST_K * 16], b[MOST * MOST_K * 16], c[MOST * MOST * 16],
         old[MOST * MOST * 16];
@@ -182,8 +183,8 @@ static void pairs_round_correctly(void **state)
 
     (void)state;
     for (int trial = 0; trial < 1500; trial++)
-        one(&r, formats, COUNT(formats), NULL, trial);
-    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) /* and no kernel was made */
+        check_one(&r, formats, COUNT(formats), NULL, trial);
+    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) /* and no kernel was compiled */
         assert_int_equal(limber_kernels_count(compiled[i]->memory), 0);
 }
 
@@ -195,12 +196,12 @@ static void windows_round_correctly(void **state)
 
     (void)state;
     for (int trial = 0; trial < 500; trial++)
-        one(&r, formats, COUNT(formats), "accumulator", trial);
+        check_one(&r, formats, COUNT(formats), "accumulator", trial);
 }
 
-/* Lines of every step between elements and from line to line, in memory that ends behind the
- * last one: a step of eight bytes is also that of every second binary32. */
-static void lines_lie_anywhere(void **state)
+/* Lines have every step between elements and between lines, in memory that ends with them.  A step
+ * of eight bytes is also that of every second binary32. */
+static void lines_may_have_any_stride(void **state)
 {
     static const char *const formats[] = { "f64", "f32" }, *const schemes[] = { NULL,
                                                                                 "accumulator" };
@@ -225,7 +226,7 @@ static void lines_lie_anywhere(void **state)
             int64_t line = along * step + rng_below(&r, 3), count;
             struct kind kind = draw_kind(&r, true);
 
-            if (rng_below(&r, 2)) { /* lines beside one another */
+            if (rng_below(&r, 2)) { /* adjacent lines */
                 line = step;
                 step = across * line + rng_below(&r, 3);
             }
@@ -250,9 +251,8 @@ static void lines_lie_anywhere(void **state)
     }
 }
 
-/* Sums over several stretches of k and blocks of C, in which pairs decide most elements: data of
- * few binades, sums as large as their bound (all products equal), sums that cancel, lines far from
- * 1. */
+/* Sums over several parts of k and blocks of C, most of which pairs of doubles decide: few binades,
+ * sums at their bound (all products equal), sums that cancel, lines far from 1. */
 static void long_sums_round_correctly(void **state)
 {
     enum { M = 37, N = 41, LONG = 2600 };
@@ -297,8 +297,8 @@ static void long_sums_round_correctly(void **state)
 
 /* ---- NaN and infinities ---------------------------------------------------------------------- */
 
-/* All pairs of classes meet all others; plain doubles have the answer. */
-static void classes_of_results(void **state)
+/* Pairs each class of values with all others; doubles give the expected result. */
+static void nan_and_infinities_are_those_of_doubles(void **state)
 {
     static const double value[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN };
     static const char *const schemes[] = { NULL, "accumulator", "ozaki2", "ozaki1-i8", "wider" };
@@ -308,7 +308,7 @@ static void classes_of_results(void **state)
     limber_format f64 = named("f64"), f32 = named("f32");
 
     (void)state;
-    for (int k = 2; k <= 70; k += 68) /* the classes lie at the ends of the words of bits */
+    for (int k = 2; k <= 70; k += 68) /* classes at the ends of the bit masks' words */
         for (size_t s = 0; s < COUNT(schemes); s++)
             for (size_t set = 0; set < COUNT(sets) && compiled[set]; set++) {
                 const limber_contract contract = { .size = sizeof(limber_contract),
@@ -327,7 +327,7 @@ static void classes_of_results(void **state)
                     narrow_a[i] = (float)a[i];
                     narrow_b[i] = (float)b[i];
                 }
-                for (int j = 0; j < ALL; j += 9) { /* few columns are a small product */
+                for (int j = 0; j < ALL; j += 9) { /* few columns make a small product */
                     int n = ALL - j < 9 ? ALL - j : 9;
                     bool narrow = s == COUNT(schemes) - 1;
                     float results[ALL * 9];
@@ -394,9 +394,9 @@ static void batches_are_served_too(void **state)
     limber_destroy(threads);
 }
 
-/* Sums beside a number half-way between two others, which a last term far below decides: at every
- * distance from the largest product; or what the low bits of products leave that others cancel. */
-static void tails_decide(void **state)
+/* A sum near a midpoint, decided by a last term at every distance from the largest product; or by
+ * the low bits of products whose high bits cancel. */
+static void low_terms_decide_ties(void **state)
 {
     static const char *const schemes[] = { NULL, "accumulator" };
     enum { TERMS = 8, LAST = 700 };
@@ -410,7 +410,7 @@ static void tails_decide(void **state)
             double a[TERMS] = { 1, 0x1p-53, sign * half },
                    b[TERMS] = { 1, 1, ldexp(1, distance / 2 - distance) };
 
-            if (way & 2) { /* (1 + 2^-52)^2 less its upper two bits, of 105 */
+            if (way & 2) { /* (1 + 2^-52)^2 less the upper two of its 105 bits */
                 a[2] = sign * half * x, b[2] *= x;
                 a[3] = -sign * half, b[3] = ldexp(1, distance / 2 - distance);
                 a[4] = -sign * half * 0x1p-51, b[4] = b[3];
@@ -434,9 +434,8 @@ static void tails_decide(void **state)
 }
 
 #if defined(__SIZEOF_FLOAT128__)
-/* Random terms, and two that bring their sum as near to a number half-way between two doubles as
- * pairs of doubles can tell: what is left is of the size of what pairs, and columns, may be off by.
- */
+/* Random terms, and two that bring the sum near the midpoint of two doubles: the rest is about as
+ * large as the error bound of pairs and of columns. */
 static void sums_beside_midpoints(void **state)
 {
     enum { MOST_TERMS = 60000, TRIALS = 900 };
@@ -484,7 +483,8 @@ static void sums_beside_midpoints(void **state)
 }
 #endif
 
-/* Sums that are no integers do not fit; those of fractions that are do. */
+/* Sums that are not integers do not fit an integer result; sums of fractions that are integers
+ * do. */
 static void fractions_are_no_integers(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
@@ -515,8 +515,8 @@ static void fractions_are_no_integers(void **state)
             }
 }
 
-/* So many terms that their first column leaves 64 bits.  4 GB: only where it is asked for. */
-static void very_long_sums(void **state)
+/* So many terms that their first column exceeds 64 bits.  Needs 4 GB, so only on request. */
+static void very_long_sums_are_exact(void **state)
 {
     enum { K = 9000000 };
     const limber_contract exact = { .size = sizeof(limber_contract),
@@ -550,17 +550,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_round_correctly),
-        cmocka_unit_test(lines_lie_anywhere),
+        cmocka_unit_test(lines_may_have_any_stride),
         cmocka_unit_test(windows_round_correctly),
         cmocka_unit_test(long_sums_round_correctly),
-        cmocka_unit_test(classes_of_results),
+        cmocka_unit_test(nan_and_infinities_are_those_of_doubles),
         cmocka_unit_test(batches_are_served_too),
-        cmocka_unit_test(tails_decide),
+        cmocka_unit_test(low_terms_decide_ties),
 #if defined(__SIZEOF_FLOAT128__)
         cmocka_unit_test(sums_beside_midpoints),
 #endif
         cmocka_unit_test(fractions_are_no_integers),
-        cmocka_unit_test(very_long_sums),
+        cmocka_unit_test(very_long_sums_are_exact),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The pool does every task once, whoever calls it from wherever; contexts and what they hand out
- * are shared by threads. */
+ * The thread pool runs every task once, for any number of concurrent callers; threads share
+ * contexts and their objects. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 
@@ -56,7 +56,7 @@ static void every_task_is_done_once(void **state)
     }
 }
 
-/* Two tasks that wait for each other end only when two threads work. */
+/* Two tasks that wait for each other, which ends only if two threads run them. */
 struct meeting {
     pthread_barrier_t at;
 };
@@ -69,7 +69,8 @@ static void meet(void *arg, int64_t task, int worker)
     pthread_barrier_wait(&m->at);
 }
 
-/* Where each worker may run; as many tasks meet as there are threads, so that all are asked. */
+/* The CPUs on which each worker may run; as many tasks meet as there are threads, so that each
+ * thread runs one. */
 enum { MOST = 4 };
 struct cpus {
     struct meeting meeting;
@@ -96,7 +97,7 @@ static void ask(struct pool *p, struct cpus *c)
     pthread_barrier_destroy(&c->meeting.at);
 }
 
-/* The test's CPUs; skips where there is only one. */
+/* The CPUs of the test; skips where there is only one. */
 static cpu_set_t own_cpus(void)
 {
     cpu_set_t own;
@@ -131,7 +132,7 @@ static void pinned_workers_have_a_cpu_each(void **state)
     limber_pool_free(p);
 }
 
-static void workers_are_left_alone_otherwise(void **state)
+static void workers_are_not_pinned_otherwise(void **state)
 {
     cpu_set_t own = own_cpus();
 
@@ -151,7 +152,8 @@ static void workers_are_left_alone_otherwise(void **state)
     }
 }
 
-/* A caller that is bound to one CPU does not drag the workers there, and stays bound. */
+/* Workers do not inherit the affinity of a caller that is bound to one CPU; the caller stays
+ * bound. */
 static void workers_do_not_inherit_a_bound_caller(void **state)
 {
     cpu_set_t own = own_cpus(), one;
@@ -198,7 +200,7 @@ static void the_environment_pins(void **state)
     unsetenv("LIMBER_PIN");
 }
 
-/* In a parallel region of OpenMP a run keeps to its thread. */
+/* Within an OpenMP parallel region a run uses the calling thread alone. */
 struct region {
     struct pool *pool;
     atomic_int runs, on_other_threads;
@@ -208,7 +210,7 @@ struct alone {
     pthread_t caller;
 };
 
-static void am_i_alone(void *arg, int64_t task, int worker)
+static void is_single_thread(void *arg, int64_t task, int worker)
 {
     struct alone *a = arg;
 
@@ -223,7 +225,7 @@ static void in_region(void *arg)
     struct runner r = limber_pool_runner(g->pool);
 
     for (int i = 0; i < 20; i++)
-        r.run(r.self, 50, am_i_alone, &(struct alone){ g, pthread_self() });
+        r.run(r.self, 50, is_single_thread, &(struct alone){ g, pthread_self() });
     g->runs++;
 }
 
@@ -243,9 +245,9 @@ static void openmp_has_its_own_threads(void **state)
     }
     parallel(in_region, &g, 2, 0);
     assert_true(g.runs >= 1);
-    if (g.runs > 1)             /* else OpenMP was granted one thread */
+    if (g.runs > 1)             /* else OpenMP granted only one thread */
         assert_int_equal(g.on_other_threads, 0);
-    run_once(g.pool, TASKS);    /* and outside all threads work */
+    run_once(g.pool, TASKS);    /* outside a region all threads work */
     limber_pool_free(g.pool);
 }
 
@@ -257,7 +259,7 @@ static void tasks_run_side_by_side(void **state)
 
     (void)state;
     pthread_barrier_init(&m.at, NULL, 3);
-    alarm(60);                  /* else it would wait for ever */
+    alarm(60);                  /* fails instead of waiting for ever */
     r.run(r.self, 3, meet, &m);
     alarm(0);
     pthread_barrier_destroy(&m.at);
@@ -286,7 +288,7 @@ static void outer(void *arg, int64_t task, int worker)
     r.run(r.self, 10, inner, n);
 }
 
-static void runs_may_be_nested(void **state)
+static void nested_runs_complete(void **state)
 {
     struct nest n = { .pool = limber_pool_new(4, false) };
     struct runner r = limber_pool_runner(n.pool);
@@ -325,7 +327,7 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void nobody_spins_between_runs(void **state)
+static void idle_threads_do_not_spin(void **state)
 {
     struct pool *p = limber_pool_new(4, false);
     double before;
@@ -339,8 +341,8 @@ static void nobody_spins_between_runs(void **state)
     limber_pool_free(p);
 }
 
-/* The pool's threads do not survive a fork; the child's calls do, and so does its end. */
-static void forks(void **state)
+/* The pool's threads do not survive a fork; the child can still compute and exit. */
+static void a_forked_child_can_compute(void **state)
 {
     limber_context *ctx = counted_context(
         &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 4 });
@@ -393,7 +395,7 @@ static void threads_share_a_context(void **state)
     limber_destroy(ctx);
 }
 
-/* Threads decide who does what, never what comes out. */
+/* The threads that compute an element do not change its bits. */
 static void fill_bytes(unsigned char *data, size_t size, size_t width)
 {
     uint32_t x = 12345;
@@ -401,7 +403,7 @@ static void fill_bytes(unsigned char *data, size_t size, size_t width)
     for (size_t i = 0; i < size; i++) {
         x = x * 1664525 + 1013904223;
         data[i] = (unsigned char)(x >> 24);
-        if (width > 1 && i % width == width - 1)    /* finite, and of like size */
+        if (width > 1 && i % width == width - 1)    /* finite, and of like magnitude */
             data[i] = (unsigned char)((data[i] & 0x80) | 0x3f);
     }
 }
@@ -449,7 +451,7 @@ static void same_bits(const char *in, const char *out, limber_promise promise, i
 static void threads_do_not_change_bits(void **state)
 {
     (void)state;
-    /* k is long enough for none of these to be left to its caller */
+    /* k is so long that none of these is left to its caller alone */
     same_bits("f64", "f64", LIMBER_CONTRACT_NATIVE, 400);
     same_bits("f32", "f32", LIMBER_CONTRACT_NATIVE, 800);
     same_bits("f64", "f64", LIMBER_CONTRACT_CORRECT, 190);
@@ -484,14 +486,14 @@ int main(void)
         cmocka_unit_test(every_task_is_done_once),
         cmocka_unit_test(tasks_run_side_by_side),
         cmocka_unit_test(pinned_workers_have_a_cpu_each),
-        cmocka_unit_test(workers_are_left_alone_otherwise),
+        cmocka_unit_test(workers_are_not_pinned_otherwise),
         cmocka_unit_test(workers_do_not_inherit_a_bound_caller),
         cmocka_unit_test(the_environment_pins),
         cmocka_unit_test(openmp_has_its_own_threads),
-        cmocka_unit_test(runs_may_be_nested),
+        cmocka_unit_test(nested_runs_complete),
         cmocka_unit_test(threads_share_a_pool),
-        cmocka_unit_test(nobody_spins_between_runs),
-        cmocka_unit_test(forks),
+        cmocka_unit_test(idle_threads_do_not_spin),
+        cmocka_unit_test(a_forked_child_can_compute),
         cmocka_unit_test(threads_share_a_context),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(error_texts_are_each_threads_own),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every way of computing, on purpose: what the report and the plan say is what ran, as counters in
- * each way's code tell; without that way another one gives the same bits. */
+ * Forces each way of computing: counters in its code show that the way named by report and plan is
+ * the one that ran.  With that way disabled, another gives the same bits. */
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -111,7 +111,7 @@ static limber_context *make(const char *ways)
         print_message("skipped: %s\n", d.text);
         skip();
     }
-    ctx->brief = 0; /* small products, too, are cut where that is predicted to pay */
+    ctx->brief = 0; /* small products are also cut where that is predicted to pay */
     return ctx;
 }
 
@@ -121,13 +121,13 @@ enum contents { REAL, BYTES, UNLIKE, INTEGERS };
 
 struct example {
     enum way_id way;
-    bool x86; /* other machines have no such code, or it does not pay there */
+    bool x86; /* only x86 has this code, or it only pays there */
     limber_promise promise;
     const char *format, *to;
     enum contents data;
     int64_t m, n, k; /* of a product, else 0 */
     int64_t groups; /* of a convolution, else 0 */
-    int codes; /* that run, a bit for each */
+    int codes; /* bits of the expected code */
 };
 
 /* clang-format off */
@@ -159,7 +159,7 @@ static const struct example examples[] = {
 };
 /* clang-format on */
 
-/* Each convolution is this one, in as many groups as its example says. */
+/* Each convolution has this shape, with the example's number of groups. */
 static const limber_conv shape = { .size = sizeof shape,
                                    .n = 1,
                                    .c = 16,
@@ -180,7 +180,7 @@ static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t al
     switch (data) {
     case BYTES: return (double)byte;
     case INTEGERS: return (double)(byte * 7);
-    /* a tenth has full significands and exponents far apart, the rest a byte */
+    /* a tenth has full significands and distant exponents, the rest are bytes */
     case UNLIKE: return i < all / 10 ? ldexp(x, (int)byte * 2) : (double)byte;
     default: return x;
     }
@@ -245,7 +245,7 @@ static int codes_that_ran(void)
     return ran;
 }
 
-/* The way that computes the problem, which is the one that its plan names. */
+/* Computes the problem; the code that runs must be that which its plan names. */
 static void run(limber_context *ctx, struct operands *o, const struct example *e,
                 limber_report *report)
 {
@@ -267,7 +267,7 @@ static void run(limber_context *ctx, struct operands *o, const struct example *e
     limber_free(text);
 }
 
-static void each_way_runs(void **state)
+static void each_planned_way_runs(void **state)
 {
     limber_context *ctx = make("");
 
@@ -313,7 +313,7 @@ static void each_way_runs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_way_runs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_planned_way_runs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

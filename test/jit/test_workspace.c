@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bound of the workspace (workspace_bytes) holds for long sums under every scheme, as an
- * allocator counts it, and does not change the bits. */
+ * The workspace limit (workspace_bytes) holds for long sums under every scheme, as measured by a
+ * counting allocator, and does not change the bits. */
 #include "engine_support.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { LENGTH = (1 << 14) + 77, LIMIT = 1 << 20, MORE = 1 << 20, COUNTED = 64 };
 
-/* ---- an allocator that counts ---------------------------------------------------------------- */
+/* ---- an allocator that counts bytes ---------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
@@ -90,7 +90,7 @@ static const struct way {
     { "u8", "f64", NULL, LIMBER_CONTRACT_CORRECT },
 };
 
-/* A product of some shape, with or without scalars, whose result lies apart. */
+/* A product of some shape, with or without scalars; C0 and C may be separate. */
 struct asked {
     const struct way *row;
     limber_format f, out;
@@ -193,7 +193,7 @@ static void long_sums_keep_the_bound(void **state)
 
 enum { PERIOD = 1 << 22 }; /* bytes of the file */
 
-/* `bytes` of address space that repeat one small file. */
+/* Maps `bytes` of address space that repeat one small file. */
 static void *repeated(const void *period, size_t bytes)
 {
     FILE *f = tmpfile();
@@ -210,7 +210,7 @@ static void *repeated(const void *period, size_t bytes)
     return all;
 }
 
-/* The sum is known from one period's. */
+/* Computes a long sum, whose value follows from the sum of one period. */
 static void sum_long(const struct way *row, int64_t k)
 {
     limber_format f = named(row->in), out = named(row->out);

@@ -28,25 +28,27 @@ static bool is_integer(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
 
-/* The exponents e of 2^e <= |x| < 2^(e+1) that f has. */
-static int lowest(limber_format f)
+/* The least exponent e of a number of f (2^e <= |x| < 2^(e+1)). */
+static int lowest_exponent(limber_format f)
 {
     return limber_format_emin(f);
 }
 
-static int highest(limber_format f)
+static int highest_exponent(limber_format f)
 {
     return is_integer(f) ? limber_format_emax(f) - 1 : limber_format_emax(f);
 }
 
-static int within(limber_format f, int e)
+static int clamp_exponent(limber_format f, int e)
 {
-    return e < lowest(f) ? lowest(f) : e > highest(f) ? highest(f) : e;
+    return e < lowest_exponent(f)  ? lowest_exponent(f) :
+           e > highest_exponent(f) ? highest_exponent(f) :
+                                     e;
 }
 
 enum look { FULL, ONES, POWER, SHORT, LOOKS };
 
-/* Of binade e, stored as f stores it. */
+/* Draws a number of binade e and stores it in format f. */
 static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
 {
     struct limber_num x = {
@@ -65,7 +67,7 @@ static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
     x.exp = e - 127;
     if (f.kind == LIMBER_KIND_DD)
         limber_num_encode_dd(to, &x, 0, LIMBER_ROUND_ZERO);
-    else /* toward zero: it stays in its binade */
+    else /* toward zero, so that it stays in its binade */
         limber_num_encode(to, f, &x, 0, LIMBER_ROUND_ZERO);
 }
 
@@ -133,14 +135,14 @@ static const struct request {
     { "wider", LIMBER_CONTRACT_CORRECT },
 };
 
-/* Scalars that a product may have: neither, each, both, alpha far from 1. */
+/* Scalars of a product: neither, alpha, beta, both, alpha far from 1. */
 enum { PLAIN, ALPHA, BETA, BOTH, FAR, SCALARS };
 
 struct sweep {
     limber_format fa, fb, fc;
     struct request request;
-    int scalars, most, m, k; /* most rows; 0: any number */
-    int *row; /* binades */
+    int scalars, most, m, k; /* most: of rows; 0: no limit */
+    int *row; /* binade of each row of A */
     int column[COLUMNS];
     char *a, *b, *c0, alpha[16], beta[16];
 };
@@ -152,11 +154,11 @@ static int rounds(void)
     return s && atoi(s) > 0 ? atoi(s) : 1;
 }
 
-/* Both ends, and of what is between every `step`-th binade or a neighbour of it by chance; columns
- * of neighbouring binades leave out few of a result's, and those others in every call. */
+/* Chooses both ends and about every `step`-th binade between.  Columns of neighbouring binades
+ * cover those in between, few of which a result lacks. */
 static void choose_rows(struct sweep *s, struct rng *r)
 {
-    int low = lowest(s->fa), high = highest(s->fa), span = high - low,
+    int low = lowest_exponent(s->fa), high = highest_exponent(s->fa), span = high - low,
         step = span < 64   ? 1 :
                span < 4500 ? STEP :
                              5 * STEP;
@@ -171,7 +173,7 @@ static void choose_rows(struct sweep *s, struct rng *r)
         for (int i = 0; edge && i < LOOKS; i++)
             s->row[s->m++] = e;
         if (!edge && ((e - low) % step == 0 || (step > 1 && abs(e - (low + high) / 2) < 4)))
-            s->row[s->m++] = within(s->fa, e + rng_below(r, step));
+            s->row[s->m++] = clamp_exponent(s->fa, e + rng_below(r, step));
     }
     for (int i = 0; s->most && s->m > s->most && i < s->most; i++)
         s->row[i] = s->row[(int64_t)i * (s->m - 1) / (s->most - 1)];
@@ -180,16 +182,16 @@ static void choose_rows(struct sweep *s, struct rng *r)
 
 static void choose_columns(struct sweep *s, struct rng *r)
 {
-    int half = highest(s->fb) / 2;
-    const int more[] = { lowest(s->fb), lowest(s->fb) + rng_below(r, EDGE), highest(s->fb),
-                         -half + rng_below(r, 9) };
+    int half = highest_exponent(s->fb) / 2;
+    const int more[] = { lowest_exponent(s->fb), lowest_exponent(s->fb) + rng_below(r, EDGE),
+                         highest_exponent(s->fb), -half + rng_below(r, 9) };
 
     for (int j = 0; j < COLUMNS; j++)
-        s->column[j] = within(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
+        s->column[j] = clamp_exponent(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
 }
 
-/* Terms of one size; alone; or such that cancel to what is far below, or to nothing; or all zero,
- * or but for one that is the smallest beside a zero times the largest. */
+/* Makes terms of one size; single terms; terms that cancel to a small rest or to zero; or zeros
+ * with at most one nonzero term, the smallest, beside zero times the largest. */
 static void make(struct sweep *s, struct rng *r)
 {
     size_t sa = s->fa.size, sb = s->fb.size, sc = s->fc.size;
@@ -206,7 +208,7 @@ static void make(struct sweep *s, struct rng *r)
 
         for (int p = 0; p < s->k; p++)
             put(r, s->fa, s->row[i], (enum look)(i % LOOKS), a + (size_t)p * sa);
-        if (i % 3 == 1) { /* a pair that meets the opposite of another, off by some bit */
+        if (i % 3 == 1) { /* a pair that cancels another up to some bit */
             memcpy(a + sa, a, sa);
             if (rng_below(r, 3) && s->fa.kind != LIMBER_KIND_DD && !s->fa.carried)
                 a[sa + (size_t)rng_below(r, (int)(sa + 1) / 2)] ^= 1;
@@ -221,8 +223,8 @@ static void make(struct sweep *s, struct rng *r)
         for (int p = 0; p < (j % 3 == 2 ? 1 : s->k); p++)
             put(r, s->fb, s->column[j], look, b + (size_t)p * sb);
         if (j == COLUMNS - 2 &&
-            strcmp(s->request.scheme, "accumulator") == 0) /* as wide as it gets */
-            put(r, s->fb, lowest(s->fb), look, b + sb);
+            strcmp(s->request.scheme, "accumulator") == 0) /* to its full width */
+            put(r, s->fb, lowest_exponent(s->fb), look, b + sb);
         if (j % 3 == 1) {
             memset(b, 0, (size_t)s->k * sb);
             put(r, s->fb, s->column[j], look, b);
@@ -232,17 +234,18 @@ static void make(struct sweep *s, struct rng *r)
     }
     for (int i = 0; i < s->m; i++)
         for (int j = 0; j < COLUMNS; j++)
-            put(r, s->fc, within(s->fc, s->row[i] + s->column[j] - 60 + rng_below(r, 80)),
+            put(r, s->fc, clamp_exponent(s->fc, s->row[i] + s->column[j] - 60 + rng_below(r, 80)),
                 (enum look)rng_below(r, LOOKS), s->c0 + (size_t)(i * COLUMNS + j) * sc);
 }
 
 static void make_scalars(struct sweep *s, struct rng *r)
 {
     limber_format f = is_integer(s->fc) ? named("i64") : s->fc;
-    int far = s->scalars == FAR ? (rng_below(r, 2) ? lowest(f) : highest(f)) / 2 : 0;
+    int far =
+        s->scalars == FAR ? (rng_below(r, 2) ? lowest_exponent(f) : highest_exponent(f)) / 2 : 0;
 
-    put(r, f, within(f, is_integer(f) ? 2 : far), FULL, s->alpha);
-    put(r, f, within(f, is_integer(f) ? 2 : 0), FULL, s->beta);
+    put(r, f, clamp_exponent(f, is_integer(f) ? 2 : far), FULL, s->alpha);
+    put(r, f, clamp_exponent(f, is_integer(f) ? 2 : 0), FULL, s->beta);
 }
 
 static const void *alpha_of(const struct sweep *s)
@@ -305,7 +308,7 @@ static void say(const struct sweep *s, const char *where, int at, const char *go
     print_message("\n");
 }
 
-/* One NaN is as good as another. */
+/* Compares results; any two NaN are equal. */
 static void compare(const struct sweep *s, const char *where, const char *got, const char *want)
 {
     size_t size = s->fc.size;
@@ -320,7 +323,7 @@ static void compare(const struct sweep *s, const char *where, const char *got, c
     }
 }
 
-/* alpha A B + beta C, exactly, against what the interpreter has rounded. */
+/* Compares alpha A B + beta C, exact and rounded once, with the interpreter's result. */
 static long check_values(const struct sweep *s, const char *c, struct rng *r)
 {
     mpfr_t sum, size, x, y;
@@ -361,7 +364,7 @@ static long check_values(const struct sweep *s, const char *c, struct rng *r)
 
 static const char *target_text;
 
-static bool play(struct target *t, struct diag *d)
+static bool run_sweeps(struct target *t, struct diag *d)
 {
     return limber_target_parse(t, target_text, d);
 }
@@ -374,7 +377,7 @@ static struct {
 static int set_count;
 static limber_context *interp;
 
-/* The machine as it is, and as what it also could be. */
+/* Opens a context for this machine, and for each other machine that it can simulate. */
 static void open_sets(void)
 {
     const limber_config plain = { .size = sizeof(limber_config),
@@ -390,7 +393,7 @@ static void open_sets(void)
     if (!limber_backend_llvm.probe(&here, &d))
         return;
     played = limber_backend_llvm;
-    played.probe = play;
+    played.probe = run_sweeps;
     for (size_t i = 0; i < COUNT(targets); i++) {
         if (!strstr(here.features, targets[i].needs) || targets[i].emulated)
             continue;
@@ -432,7 +435,7 @@ struct tally {
     size_t served[COUNT(requests)];
 };
 
-/* The interpreter computes all; a kernel is compiled for one of two that a request serves. */
+/* The interpreter computes all elements; one of two requests that it serves is also compiled. */
 static void run_sweep(struct sweep *s, int request, int set, struct rng *r, struct tally *n)
 {
     bool compiles = set_count;
@@ -463,8 +466,8 @@ static void run_sweep(struct sweep *s, int request, int set, struct rng *r, stru
     clear(s);
 }
 
-/* Each scheme and pair of formats on one set, with one kind of scalars; in the next round, others.
- */
+/* Each scheme and pair of formats runs on one instruction set with one kind of scalars; another
+ * round takes others. */
 static void every_set_has_the_interpreter_s_bits(void **state)
 {
     struct tally n = { 0 };
@@ -487,11 +490,11 @@ static void every_set_has_the_interpreter_s_bits(void **state)
                 (n.ran > (SANITIZED ? 6 : 60) || !set_count));
 }
 
-/* A first pass with fewer bits leaves uncertain what cancels, by a few bits or by many,
- * whatever the binade of the result.  No sample of the data looks at the columns that cancel. */
+/* A first pass with fewer bits leaves elements uncertain that cancel by few or many bits, in every
+ * binade of the result.  The data's samples miss the columns that cancel. */
 static void uncertain_elements_are_recomputed_in_every_binade(void **state)
 {
-    enum { N = 412, CANCEL = 3 }; /* beyond that, classes have all numbers of bits */
+    enum { N = 412, CANCEL = 3 }; /* beyond this, classes have all numbers of bits */
     static const int cancel[CANCEL] = { 1, 3, 4 };
     static const char *const results[] = { "f32", "f64" };
     limber_format f64 = named("f64");
@@ -551,7 +554,7 @@ static void uncertain_elements_are_recomputed_in_every_binade(void **state)
     free(b);
 }
 
-/* On the stand-ins of a GPU: a few, of few rows. */
+/* Few requests and few rows, on the stand-ins of a GPU. */
 static void a_gpu_has_the_interpreter_s_bits(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Windows of bytes by filters, by the code of each instruction set that runs here: sums are those
- * of plain loops, and nothing else is written. */
+ * Convolutions of byte windows by the code of each available instruction set: sums equal those of
+ * plain loops, and nothing else is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 enum { PIXELS = 40, WORDS = 50, FILTERS = BYTES_UNITS * BYTES_UNIT, ROW = FILTERS + 3 };
 
-/* group: channels of a word, bytes or of 16 bits. */
+/* group: channels in a word, of 8 or 16 bits each. */
 struct code {
     kernel_bytes *run;
     kernel_bytes_join *join;
@@ -34,7 +34,7 @@ static int32_t start[FILTERS], to[PIXELS * ROW];
 static const uint8_t *line[PIXELS];
 static int64_t at[WORDS];
 
-/* Channel q of a word of the image, and of a filter's. */
+/* Channel q of a word of the image; weight_at: of a filter. */
 static int32_t seen_at(const struct code *code, const uint8_t *word, int q, int32_t flip)
 {
     int16_t wide;
@@ -132,7 +132,8 @@ static void sums_are_right(const struct code *code)
         }
 }
 
-/* Pixels of channels that lie `step` bytes apart, the last of which ends where memory does. */
+/* Computes on pixels whose channels are `step` bytes apart, the last of which ends where its memory
+ * does. */
 static void check_planes(struct rng *r, const struct code *code, int64_t pixels)
 {
     enum { CHANNELS = 40 };
@@ -159,7 +160,7 @@ static void check_planes(struct rng *r, const struct code *code, int64_t pixels)
 
     for (size_t i = 0; i < bytes; i++)
         seen.data[i] = (char)rng_next(r);
-    for (int64_t f = 0; f < FILTERS; f++) /* of channels that there are not */
+    for (int64_t f = 0; f < FILTERS; f++) /* weights of the padding channels */
         for (int64_t q = channels; q < code->group * words; q++)
             memset(filters + q / code->group * s.step + 4 * f + q % code->group * size, 0, size);
     memset(sums, 0x5a, (size_t)(FILTERS * row) * sizeof *sums);
@@ -243,7 +244,7 @@ static limber_context *two_threads(void)
 
 enum { MOST = 150, DEEPEST = 300 };
 
-/* Of matrices as callers have them, with gaps between rows, B by rows or by columns. */
+/* Multiplies user matrices with gaps between rows, B by rows or by columns. */
 static void products_are_right(void **state)
 {
     static int8_t a[MOST * (DEEPEST + 3)], b[MOST * (DEEPEST + 3)];
@@ -284,7 +285,7 @@ static void products_are_right(void **state)
     limber_destroy(ctx);
 }
 
-/* Element (i, j, k) of a tensor of images, channels and pixels. */
+/* The index of element (i, j, k) of a tensor of images, channels and pixels. */
 static int64_t place(const limber_conv *s, int64_t channels, int64_t i, int64_t j, int64_t k)
 {
     const int64_t pixels = s->h * s->w;
@@ -293,8 +294,8 @@ static int64_t place(const limber_conv *s, int64_t channels, int64_t i, int64_t 
                                              (i * channels + j) * pixels + k;
 }
 
-/* Windows of one element, which see products of matrices in images, also in those of one channel
- * or one pixel; forward and backward. */
+/* Windows of one element multiply matrices in images, down to one channel or one pixel, forward and
+ * backward. */
 static void pixels_are_right(void **state)
 {
     enum { CHANNELS = 40, PIXELS = 100, IMAGES = 6 };
@@ -379,20 +380,20 @@ static void windows_are_right(void **state)
             s.pad[2 * i] = rng_below(&r, (int)(i ? s.s : s.r));
             s.pad[2 * i + 1] = rng_below(&r, (int)(i ? s.s : s.r));
         }
-        if (trial % 10 == 0) { /* pixels that share sets of a cache */
+        if (trial % 10 == 0) { /* pixels that map to the same cache sets */
             s.n = s.o = 1;
             s.c = (int64_t)512 << rng_below(&r, 3);
             s.h = 5;
             s.w = 6;
         }
-        if (trial % 10 == 1) { /* one element that sees padding behind the image */
+        if (trial % 10 == 1) { /* one element whose window covers padding after the image */
             s.r = s.s = 1;
             s.pad[0] = s.pad[2] = 0;
             s.pad[1] = (s.h - 1) * (s.stride[0] - 1);
             s.pad[3] = (s.w - 1) * (s.stride[1] - 1);
             s.layout = LIMBER_LAYOUT_NCHW;
         }
-        if (trial % 10 == 2) { /* few of the pixels of few channels */
+        if (trial % 10 == 2) { /* few of the pixels, with few channels */
             s.c = 1 + rng_below(&r, 5);
             s.h = 5;
             s.stride[1] = (int64_t)32 << rng_below(&r, 6);

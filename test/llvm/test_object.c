@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the loader of objects writes, against encodings that GNU ld 2.40 wrote for the same
- * addresses; and what it refuses, among it what a linker reaches by a detour or rounds off. */
+ * Relocations applied by the object loader, against encodings by GNU ld 2.40 for the same
+ * addresses; and refused ones, among them those for which a linker inserts a veneer or drops low
+ * bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@
 
 enum { PLACE = 0x10004 };
 
-/* An instruction before and after; -1: refused. */
+/* The instruction before and after relocation; -1: refused. */
 static const struct {
     uint16_t machine;
     uint32_t kind;
@@ -91,7 +92,7 @@ static void relocations_are_those_of_the_linker(void **state)
                      (unsigned long long)got);
         if (ok && cases[i].after == -1)
             fail_msg("case %zu, kind %u: not refused", i, r.kind);
-        /* a second time it finds the bits of the first, and replaces them */
+        /* relocating again must replace the bits of the first relocation */
         if (ok) {
             kept = got;
             assert_true(limber_relocation_apply(&r, (unsigned char *)&got));

@@ -2,7 +2,7 @@
  * Opening the compiler has libLLVM register all destructors that kernels need: a later one would
  * run at the end of the process before Limber's function that waits for compilations.  Each machine
  * has a process of its own, which libLLVM has not been opened in. */
-#define _GNU_SOURCE     /* RTLD_NEXT */
+#define _GNU_SOURCE     /* for RTLD_NEXT */
 #include "support.h"
 
 #include "compiler.h"
@@ -27,17 +27,17 @@
 extern const struct backend limber_backend_llvm;
 struct code_range limber_llvm_code(void);
 
-enum { PART = 16 }; /* of the files for a machine */
+enum { PART = 16 }; /* files of one part, for each machine */
 enum { FINE = 0, LATE = 1, BROKEN = 2, NO_COMPILER = 77 };
 
 /* ---- registrations --------------------------------------------------------------------------- */
 
-static int registered; /* by libLLVM's code, once it is open */
+static int registered; /* destructors registered by libLLVM since it was opened */
 static uintptr_t last;
 
 int __cxa_atexit(void (*function)(void *), void *arg, void *library);
 
-/* Replaces the C library's __cxa_atexit, and counts what libLLVM registers. */
+/* Replaces the C library's __cxa_atexit and counts libLLVM's registrations. */
 __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *), void *arg,
                                                         void *library)
 {
@@ -58,11 +58,11 @@ __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *)
 
 struct run {
     struct target target;
-    size_t number, seen; /* of the target; of files */
+    size_t number, seen; /* number: of the target; seen: files */
     int compiled, late;
 };
 
-static void count(struct run *r, const char *what, int before)
+static void count_registration(struct run *r, const char *what, int before)
 {
     r->compiled++;
     if (registered == before)
@@ -72,7 +72,7 @@ static void count(struct run *r, const char *what, int before)
            registered - before, (unsigned long)last);
 }
 
-/* A plan that the machine does not serve is no kernel. */
+/* Compiles the plan of a file; a plan that the machine does not support is skipped. */
 static void compile_file(void *user, const char *path)
 {
     struct run *r = user;
@@ -87,21 +87,21 @@ static void compile_file(void *user, const char *path)
         limber_passes_run(&p, &r->target, strstr(text, " = products ") ? "tile" : NULL,
                           (struct pass_watch){ 0 }, &d) &&
         limber_backend_llvm.compile(&p, &r->target, NULL, &blob, &d))
-        count(r, strrchr(path, '/') + 1, before);
+        count_registration(r, strrchr(path, '/') + 1, before);
     limber_plan_clear(&p);
     free(blob.data);
     free(text);
 }
 
-static void ignore(void *user, const char *name, const char *data, size_t size)
+static void ignore_dump(void *user, const char *name, const char *data, size_t size)
 {
     (void)user, (void)name, (void)data, (void)size;
 }
 
-/* With what a dump shows. */
+/* Compiles, with the stages that a dump shows. */
 static void compile_functions(struct run *r)
 {
-    const struct dump dump = { .file = ignore };
+    const struct dump dump = { .file = ignore_dump };
     static const char *const formats[] = { "f64", "f32" };
 
     for (int i = 0; i < 4; i++) {
@@ -116,7 +116,7 @@ static void compile_functions(struct run *r)
                                           named(formats[i / 2]), &none, &none, 5, false });
         if (limber_passes_run(&p, &r->target, NULL, (struct pass_watch){ 0 }, &d) &&
             limber_backend_llvm.fixed->compile(&p, &r->target, &f, &dump, &blob, &d))
-            count(r, "a function", before);
+            count_registration(r, "a function", before);
         limber_plan_clear(&p);
         free(blob.data);
     }
@@ -135,7 +135,8 @@ static int compile_all(size_t number)
     test_files_each(LIMBER_TEST_DIR "/run", "*.lir", compile_file, &r);
     compile_functions(&r);
     printf("%s: %d compiled\n", r.target.isa, r.compiled);
-    if (r.compiled < 5 && !(r.compiled == 0 && is_foreign(&r.target))) /* libLLVM may lack one */
+    /* libLLVM may lack one target */
+    if (r.compiled < 5 && !(r.compiled == 0 && is_foreign(&r.target)))
         return BROKEN;
     return r.late ? LATE : FINE;
 }
@@ -162,7 +163,7 @@ static void kernels_register_no_destructors(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* The count sees what libLLVM registers. */
+/* The counter counts registrations of libLLVM while it is opened. */
 static void opening_is_counted(void **state)
 {
     struct target target;

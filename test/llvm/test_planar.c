@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradients of filters of NHWC images with few channels: the interpreter's bits, and nothing else
+ * Filter gradients of NHWC images with few channels have the interpreter's bits, and nothing else
  * is written. */
 #include <math.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Images of 130 pixels and more of dy; groups of channels lie between each other. */
+/* Makes a shape with at least 130 pixels in dy, and with groups whose channels are interleaved. */
 static void make(struct rng *r, limber_conv *s, int64_t out[2])
 {
     *s = (limber_conv)LIMBER_CONV_INIT;

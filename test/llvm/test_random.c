@@ -20,7 +20,7 @@ static bool is_integer(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
 
-/* Reals of several kinds, some not finite; integers that fit. */
+/* Draws reals of several kinds, some not finite, or integers that fit the format. */
 static double value(struct rng *r, limber_format f, int kind)
 {
     double u = (double)(int64_t)rng_next(r) * 0x1p-63;
@@ -69,8 +69,8 @@ static limber_format result_of(struct rng *r, limber_format f)
     return rng_below(r, 3) ? f : named("f64");
 }
 
-/* Answers whether the contract could be kept at all. */
-static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
+/* Computes one random product; returns whether the contract could be kept. */
+static bool check_random_product(struct rng *r, limber_context *compiled, limber_context *interp)
 {
     int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST),
             k = rng_below(r, 12) ? rng_below(r, MOST_K) : 0;
@@ -156,7 +156,7 @@ static void compiled_products_equal_the_interpreter(void **state)
                                                         (size_t)(4096 + rng_below(&r, 1 << 18)) }),
                 LIMBER_STATUS_OK);
         }
-        kept += one(&r, compiled, interp);
+        kept += check_random_product(&r, compiled, interp);
     }
     print_message("%d of %d contracts could be kept\n", kept, products);
     assert_true(kept > products / 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * alpha x + beta c0 of exact schemes, many elements at once: the bits are the interpreter's on
- * every instruction set, where terms cancel, are zeros of either sign, huge, tiny or infinite.  The
- * same of native products by the library's strips, whose operands and results lie in any way. */
+ * alpha x + beta c0 under exact schemes, vectorized: the interpreter's bits on every instruction
+ * set, for terms that cancel, zeros of either sign, huge, tiny and infinite values.  Also native
+ * products by the library's strips, whose operands and results may have any layout. */
 #include "compiler.h"
 #include "support.h"
 #include "targets.h"
@@ -67,9 +67,9 @@ static bool multiply(limber_context *ctx, const char *scheme, limber_format of, 
                        NULL) == LIMBER_STATUS_OK;
 }
 
-/* C is minus the rounded product in the upper rows, so that little is left of the sum. */
-static void set(struct rng *r, struct scene *s, limber_context *interp, limber_format of,
-                limber_format to, enum data kind, const char *scheme)
+/* Sets C to minus the rounded product in its upper rows, so that little remains of the sum. */
+static void set_c(struct rng *r, struct scene *s, limber_context *interp, limber_format of,
+                  limber_format to, enum data kind, const char *scheme)
 {
     static const double one[2] = { -1, 0 };
 
@@ -81,7 +81,8 @@ static void set(struct rng *r, struct scene *s, limber_context *interp, limber_f
             memcpy(s->c0 + i * ROW * to.size, s->want + i * ROW * to.size, (size_t)N * to.size);
 }
 
-/* Contexts on the library's code, one for each instruction set of this CPU. */
+/* Opens contexts on the library's code, one for each instruction set of this CPU; returns how
+ * many. */
 static int prebuilt_contexts(limber_context **ctx, int most, const struct target *here)
 {
     struct diag d = { 0 };
@@ -122,10 +123,10 @@ static void test_scalars(void **state)
                 for (size_t p = (k + w) % 2; p < COUNT(scalars); p += 2) {
                     limber_format of = named(works[w].of), to = named(works[w].to);
 
-                    /* few kernels are compiled, the others are those of the library */
+                    /* few kernels are compiled; the others are prebuilt */
                     if ((SANITIZED || i == 0) && (p / 2 + k + w + (size_t)i) % 4)
                         continue;
-                    set(&r, s, interp, of, to, kinds[k], works[w].scheme);
+                    set_c(&r, s, interp, of, to, kinds[k], works[w].scheme);
                     memcpy(s->want, s->c0, sizeof s->want);
                     memcpy(s->got, s->c0, sizeof s->got);
                     if (!multiply(ctx[i], works[w].scheme, of, to, s, scalars[p], s->got))
@@ -149,12 +150,12 @@ static void test_scalars(void **state)
     free(s);
 }
 
-/* ---- native products that are read and written as they lie ----------------------------------- */
+/* ---- native products whose operands are used in place ---------------------------------------- */
 
-enum { LINE = 90, ALL = LINE * LINE }; /* of a matrix, at most */
+enum { LINE = 90, ALL = LINE * LINE }; /* elements of a line and a matrix, at most */
 
-/* Elements between rows and between columns. */
-static void lay(struct rng *r, int64_t rows, int64_t cols, int64_t *row, int64_t *col)
+/* Chooses strides between rows and between columns. */
+static void choose_strides(struct rng *r, int64_t rows, int64_t cols, int64_t *row, int64_t *col)
 {
     const int64_t gap = (int64_t)rng_below(r, 3);
 
@@ -197,10 +198,10 @@ static void test_strips(void **state)
         char alpha[8], beta[8];
 
         contract.promise = LIMBER_CONTRACT_NATIVE;
-        contract.scheme = "native"; /* the smallest would need no plan */
-        lay(&r, m, k, &a.row_stride, &a.col_stride);
-        lay(&r, k, n, &b.row_stride, &b.col_stride);
-        lay(&r, m, n, &c.row_stride, &c.col_stride);
+        contract.scheme = "native"; /* without a scheme the smallest would need no plan */
+        choose_strides(&r, m, k, &a.row_stride, &a.col_stride);
+        choose_strides(&r, k, n, &b.row_stride, &b.col_stride);
+        choose_strides(&r, m, n, &c.row_stride, &c.col_stride);
         want.row_stride = c.row_stride;
         want.col_stride = c.col_stride;
         fill(&r, kinds[rng_below(&r, COUNT(kinds))], f, memory[0], 2 * ALL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What 64 threads do on machines with a CPU for each, counted on any machine: the backend divides
- * products into its tasks, which are priced in the place of being done, and a model of the pool
- * hands them out.  Prices are the rates of the machines' descriptions.  Then the bits. */
+ * The schedule of 64 threads on machines with as many CPUs, simulated on any machine: the backend
+ * splits products into tasks, whose cost is added up instead of running them, and a model of the
+ * pool assigns them.  Costs follow from the rates in the machines' descriptions.  Then compares the
+ * bits with those of one thread. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 
@@ -17,7 +18,7 @@ extern const struct backend limber_backend_llvm;
 
 enum { WORKERS = 64 };
 
-/* In the place of the C library's: as many CPUs as workers. */
+/* Replaces the C library's function: reports as many CPUs as workers. */
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
     (void)pid;
@@ -27,12 +28,13 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
     return 0;
 }
 
-/* Seconds of one core, of an element or a limb of one: scanned, packed, put together, and an item
+/* Model of one core: seconds per element or limb that is scanned, packed or stored, and per item
  * that the caller handles between runs. */
 static const double scanned = 0.25e-9, packed = 0.5e-9, stored = 0.3e-9, handled = 2e-9;
 
-/* What a product costs: all tasks; their longest way through the threads; what of that only one
- * thread does, the last of a run's tasks and what lies between runs; and how many runs. */
+/* The cost of a product in seconds: all tasks; the longest path through the threads; the part of
+ * that in which one thread works alone, at the end of a run or between runs; and the number of
+ * runs. */
 struct cost {
     double work, way, alone;
     int runs;
@@ -40,9 +42,9 @@ struct cost {
 
 static struct {
     struct cost sum;
-    double *task;               /* of the run in progress */
+    double *task;               /* seconds of each task of the current run */
     int64_t tasks;
-    double side_by_side[4096];  /* groups of a batch, each one task */
+    double side_by_side[4096];  /* seconds of each group of a batch, whose groups are tasks */
     atomic_int groups;
     const struct target *target;
 } model;
@@ -59,8 +61,9 @@ static int first_idle(const double *at, const bool *done, int workers)
     return first;
 }
 
-/* The next task of a worker: of its own share, then of those that follow; -1: there is none. */
-static int64_t take(int64_t (*share)[2], int workers, int w)
+/* Returns a worker's next task, from its own share or else from a later worker's; -1: there is
+ * none. */
+static int64_t next_task(int64_t (*share)[2], int workers, int w)
 {
     for (int s = 0; s < workers; s++) {
         int64_t *of = share[(w + s) % workers];
@@ -83,7 +86,7 @@ static void add_run(const double *task, int64_t tasks)
         share[w][1] = share[w][0] + tasks / workers + (w < tasks % workers);
     }
     while ((w = first_idle(at, done, workers)) >= 0) {
-        if ((i = take(share, workers, w)) >= 0)
+        if ((i = next_task(share, workers, w)) >= 0)
             at[w] += task[i];
         else
             done[w] = true;
@@ -119,7 +122,7 @@ static void price_pack(struct kernel_call *c, int64_t task)
 
     lines = lines < c->lines[side] ? lines : c->lines[side];
     model.task[model.tasks++] = packed * (double)lines * (double)depth * limbs;
-    if (i == 0) /* what the caller clears, a line of cache at a time, and other small things */
+    if (i == 0) /* cleared by the caller per cache line, and other small items */
         add_caller((double)(limbs * o->panels * o->blocks +
                             (o->sums ? limbs * o->chunks * o->sum_lines * 4 : 0)) /
                        64 +
@@ -164,7 +167,7 @@ static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
     struct kernel priced = *k;
     struct call all = *c;
 
-    if (c->runner->workers == 1) { /* a task of a batch */
+    if (c->runner->workers == 1) { /* the launch is one task of a batch */
         model.side_by_side[model.groups++] =
             products_of(c) * k->config.rows / model.target->rate[k->config.unit];
         return true;
@@ -172,7 +175,7 @@ static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
     priced.pack = price_pack;
     priced.block = price_block;
     all.runner = &runner;
-    all.ways = 0; /* tasks that pack and multiply are priced */
+    all.ways = 0; /* tasks that pack and multiply are priced as tasks */
     if (!limber_backend_llvm.launch(&priced, &all, d))
         return false;
     c->workspace = all.workspace;
@@ -194,7 +197,7 @@ static bool price_direct(const struct fixed *f, const struct scaling *x, const s
 
 static double scan_task, scan_lines;
 
-/* Tasks of a scan are of one size. */
+/* Prices a scan's tasks, which have equal sizes. */
 static void scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     double *task = calloc((size_t)tasks + 1, sizeof *task);
@@ -204,7 +207,7 @@ static void scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int)
         fn(arg, i, (int)(i % WORKERS));
         task[i] = scan_task / (double)tasks;
     }
-    scan_task = scan_lines; /* what follows is of lines alone */
+    scan_task = scan_lines; /* later runs scan lines only */
     add_run(task, tasks);
     free(task);
 }
@@ -224,7 +227,7 @@ static void add_scan(const struct view *v, limber_format f, int64_t lines, int64
 
 /* ---- machines -------------------------------------------------------------------------------- */
 
-/* Kernels of all of them are part of the library; none is run. */
+/* All have prebuilt kernels, none of which is run. */
 static const char *const machines[] = {
     "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=524288 group=2 "
     "rate.f64=2.4e10 rate.f32=4.8e10 rate.f16=4.8e10 rate.i8=9.6e10 rate.exact=3.5e8 "
@@ -257,7 +260,7 @@ static const struct work {
     { "doubles of bytes", "f64", "f64", LIMBER_CONTRACT_CORRECT, DATA_bytes, true },
 };
 
-/* busy: of the threads at least; alone: of the way at most. */
+/* busy: least share of threads that work; alone: largest share of the path with one thread. */
 static const struct shape {
     int64_t m, n, k, count;
     double busy, alone;
@@ -267,8 +270,9 @@ static const struct shape {
     { 64, 64, 64, 64, 0.9, 0.01 },       { 256, 256, 256, 64, 0.9, 0.01 },
 };
 
-/* Rows and columns overlap, three elements apart: the operands' own memory is small. */
-static void price(limber_context *ctx, const struct work *w, const struct shape *s)
+/* Prices a product.  Rows and columns overlap at strides of three elements, so that operands need
+ * little memory. */
+static void price_product(limber_context *ctx, const struct work *w, const struct shape *s)
 {
     limber_format f = named(w->f), result = named(w->result);
     struct rng r = { 1 };
@@ -350,7 +354,7 @@ static void machine_is_busy(size_t machine)
 
             if (!is_taken(machine + i + j, 3))
                 continue;
-            price(ctx, &works[i], s);
+            price_product(ctx, &works[i], s);
             busy = model.sum.work / model.sum.way / WORKERS;
             alone = model.sum.alone / model.sum.way;
             print_message("%-16s %5d x %5d x %5d, %2d: %3d runs, %8.3f ms, threads busy %.3f, "
@@ -370,7 +374,7 @@ static void threads_are_busy(void **state)
     bool poisons = limber_poisons;
 
     (void)state;
-    limber_poisons = false; /* memory that is only counted */
+    limber_poisons = false; /* memory is counted but not written */
     for (size_t i = 0; i < (SANITIZED ? 1 : COUNT(machines)); i++)
         machine_is_busy(i);
     limber_poisons = poisons;
@@ -431,7 +435,7 @@ static void compare(limber_context *one, limber_context *many, const struct work
     free(y);
 }
 
-/* Shapes whose blocks, and what packs and scans them, are cut smaller for many threads. */
+/* Shapes whose blocks, packing and scans are split more finely for many threads. */
 static void bits_are_those_of_one_thread(void **state)
 {
     static const struct shape small[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions for one shape: the interpreter's bits for every shape, stride and target, nothing read
- * or written beside the matrices, and what the caches and the errors owe. */
-#define _GNU_SOURCE     /* nftw */
+ * Functions compiled for one shape: the interpreter's bits for every shape, stride and target, no
+ * access outside the matrices, caching, and errors. */
+#define _GNU_SOURCE     /* for nftw */
 #include "compiler.h"
 #include "contexts.h"
 #include "engine_support.h"
@@ -38,18 +38,18 @@ static limber_context *compiling_context(const char *cache, const char *dump)
     return open_context("llvm", cache, dump);
 }
 
-/* ---- matrices whose last element touches forbidden ground ------------------------------------ */
+/* ---- matrices whose last element ends at a guard page ---------------------------------------- */
 
 enum { PAGE = 4096, ROOM = 1 << 21 };
 
-struct ground {
+struct map_guarded {
     char *map, *at;
     size_t bytes;
 };
 
-static struct ground ground(size_t bytes)
+static struct map_guarded map_guarded(size_t bytes)
 {
-    struct ground g = { .bytes = bytes };
+    struct map_guarded g = { .bytes = bytes };
 
     assert_true(bytes <= ROOM - PAGE);
     g.map = mmap(NULL, ROOM + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -59,16 +59,16 @@ static struct ground ground(size_t bytes)
     return g;
 }
 
-static void leave(struct ground g)
+static void unmap_guarded(struct map_guarded g)
 {
     munmap(g.map, ROOM + PAGE);
 }
 
 enum way { ROWS, COLUMNS, SPARSE };
 
-/* A matrix of these strides on ground of its own, all of it filled. */
+/* A matrix of these strides on a guarded map of its own, which is filled entirely. */
 static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
-                            enum way way, int gap, struct ground *g)
+                            enum way way, int gap, struct map_guarded *g)
 {
     limber_matrix x = { NULL, f,
                         way == ROWS    ? cols + gap :
@@ -79,7 +79,7 @@ static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_
                                          2 * rows + 1 };
     int64_t elements = (rows - 1) * x.row_stride + (cols - 1) * x.col_stride + 1;
 
-    *g = ground((size_t)elements * f.size);
+    *g = map_guarded((size_t)elements * f.size);
     fill(r, rng_below(r, 3) ? DATA_unit : DATA_tiny, f, g->at, (size_t)elements);
     for (int64_t i = 0; i < elements; i++)
         if (rng_below(r, 16) == 0) {
@@ -104,11 +104,11 @@ static void describe(const struct shape *s, char *text, size_t size)
              s->gap, s->add);
 }
 
-/* The function's C against the interpreter's, all bytes from the map's beginning. */
+/* Compares the function's C with the interpreter's, all bytes from the beginning of the map. */
 static void compare(limber_context *ctx, limber_context *interp, const struct shape *s,
                     struct rng *r)
 {
-    struct ground ga, gb, gc, gd;
+    struct map_guarded ga, gb, gc, gd;
     limber_matrix a = matrix(r, s->f, s->m, s->k, s->a, s->gap, &ga);
     limber_matrix b = matrix(r, s->f, s->k, s->n, s->b, s->gap, &gb);
     limber_matrix c = matrix(r, s->f, s->m, s->n, s->c, s->gap, &gc), d = c;
@@ -119,7 +119,7 @@ static void compare(limber_context *ctx, limber_context *interp, const struct sh
     char text[128];
 
     describe(s, text, sizeof text);
-    gd = ground(gc.bytes);
+    gd = map_guarded(gc.bytes);
     memcpy(gd.map, gc.map, ROOM);
     d.data = gd.at;
     if (limber_bind_shape(ctx, &native, s->m, s->n, s->k, a, b, output_of(c),
@@ -132,10 +132,10 @@ static void compare(limber_context *ctx, limber_context *interp, const struct sh
         fail_msg("%s: %s", text, limber_error_text());
     if (memcmp(gc.map, gd.map, ROOM))
         fail_msg("%s: the bits differ", text);
-    leave(ga);
-    leave(gb);
-    leave(gc);
-    leave(gd);
+    unmap_guarded(ga);
+    unmap_guarded(gb);
+    unmap_guarded(gc);
+    unmap_guarded(gd);
 }
 
 static void same_bits_as_the_interpreter(void **state)
@@ -162,7 +162,7 @@ static void same_bits_as_the_interpreter(void **state)
     limber_destroy(interp);
 }
 
-static void the_largest(void **state)
+static void the_largest_shapes_have_the_interpreters_bits(void **state)
 {
     limber_context *ctx = compiling_context("", ""), *interp = open_context("interp", "", "");
     struct rng r = { 8 };
@@ -185,8 +185,8 @@ static void the_largest(void **state)
     limber_destroy(interp);
 }
 
-/* A single row or column of C has one stride that matters. */
-static void vectors(void **state)
+/* A C of one row or column has one stride that matters. */
+static void functions_for_vectors_have_the_interpreters_bits(void **state)
 {
     limber_context *ctx = compiling_context("", ""), *interp = open_context("interp", "", "");
     struct rng r = { 9 };
@@ -209,8 +209,8 @@ static void vectors(void **state)
     limber_destroy(interp);
 }
 
-/* Where C's columns lie together, the engine transposes the whole product. */
-static void rows_and_columns_alike(void **state)
+/* The engine transposes a product whose C has contiguous columns. */
+static void c_by_columns_has_the_interpreters_bits(void **state)
 {
     static const int size[][3] = { { 5, 9, 7 }, { 70, 33, 300 }, { 130, 65, 40 } };
     const double alpha = 0.3, beta = -1.7;
@@ -222,7 +222,7 @@ static void rows_and_columns_alike(void **state)
         const limber_contract any = { .size = sizeof(limber_contract),
                                       .promise = LIMBER_CONTRACT_NATIVE };
         int64_t m = size[i / 2][0], n = size[i / 2][1], k = size[i / 2][2];
-        struct ground ga, gb, gc, gd;
+        struct map_guarded ga, gb, gc, gd;
         limber_matrix a = matrix(&r, named("f64"), m, k, ROWS, 1, &ga);
         limber_matrix b = matrix(&r, named("f64"), k, n, COLUMNS, 2, &gb);
         limber_matrix c = matrix(&r, named("f64"), m, n, ROWS, 0, &gc);
@@ -236,10 +236,10 @@ static void rows_and_columns_alike(void **state)
                          LIMBER_STATUS_OK);
         for (int64_t j = 0; j < m * n; j++)
             assert_memory_equal((double *)d.data + j / n + j % n * m, (double *)c.data + j, 8);
-        leave(ga);
-        leave(gb);
-        leave(gc);
-        leave(gd);
+        unmap_guarded(ga);
+        unmap_guarded(gb);
+        unmap_guarded(gc);
+        unmap_guarded(gd);
         limber_destroy(ctx);
     }
 }
@@ -277,7 +277,7 @@ static void plan_of(struct plan *p, const char *format, const struct fixed *f, i
     limber_text_clear(&t);
 }
 
-/* What docs/ir.md says, element by element. */
+/* Computes an element as docs/ir.md describes it. */
 static double element(const struct fixed *f, const double *a, const double *b, int64_t i, int64_t j,
                       int chunk, double *c0)
 {
@@ -325,7 +325,7 @@ static void on_target(const struct target *t, const struct fixed *f, int chunk, 
         fail_msg("%s m=%d n=%d k=%d chunk=%d: the bits differ", t->isa, (int)f->m, (int)f->n,
                  (int)f->k, chunk);
     fixed->unload(function);
-    for (size_t size = 0; size < blob.size; size += 1 + size / 3) { /* cut short */
+    for (size_t size = 0; size < blob.size; size += 1 + size / 3) { /* truncated */
         memset(&diag, 0, sizeof diag);
         assert_false(fixed->load(blob.data, size, &function, &at, &diag));
         assert_null(function);
@@ -438,7 +438,7 @@ static int damage(void *user, const limber_cache_entry *e)
     return 0;
 }
 
-static void kept_on_disk(void **state)
+static void functions_are_cached_on_disk(void **state)
 {
     limber_context *ctx;
     limber_kernel f;
@@ -477,7 +477,7 @@ static int count_file(const char *path, const struct stat *st, int flag, struct 
     return 0;
 }
 
-static void dumped(void **state)
+static void functions_are_dumped(void **state)
 {
     limber_context *ctx;
     limber_kernel f;
@@ -495,8 +495,8 @@ static void dumped(void **state)
     discard(dir);
 }
 
-/* More functions than kernels are kept: none goes. */
-static void none_is_dropped(void **state)
+/* Functions beyond the limit of cached kernels: none is dropped. */
+static void functions_in_use_are_not_dropped(void **state)
 {
     limber_context *ctx = compiling_context("", "");
     limber_kernel first, again;
@@ -577,14 +577,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_as_the_interpreter),
-        cmocka_unit_test(the_largest),
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(rows_and_columns_alike),
+        cmocka_unit_test(the_largest_shapes_have_the_interpreters_bits),
+        cmocka_unit_test(functions_for_vectors_have_the_interpreters_bits),
+        cmocka_unit_test(c_by_columns_has_the_interpreters_bits),
         cmocka_unit_test(chains_on_every_target),
         cmocka_unit_test(threads_get_one_function),
-        cmocka_unit_test(kept_on_disk),
-        cmocka_unit_test(dumped),
-        cmocka_unit_test(none_is_dropped),
+        cmocka_unit_test(functions_are_cached_on_disk),
+        cmocka_unit_test(functions_are_dumped),
+        cmocka_unit_test(functions_in_use_are_not_dropped),
         cmocka_unit_test(errors_name_the_argument),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Outer products in ZA (AArch64, SME): a caller's own sums there are saved where its block says, as
- * the procedure call standard asks, and its vectors survive.  Skipped on other CPUs. */
+ * Outer products in ZA (AArch64 SME): the caller's ZA is saved to its lazy-save buffer, as the
+ * procedure call standard demands, and callee-saved vectors survive.  Skipped on other CPUs. */
 #include "support.h"
 
 #include <limber/limber.h>
@@ -15,18 +15,18 @@
 #if defined(__aarch64__)
 #include "backends/llvm/cpu.h"
 
-enum { N = 160, VECTOR = 64, SLICES = 64 }; /* the most that is used */
+enum { N = 160, VECTOR = 64, SLICES = 64 }; /* the largest sizes */
 
 static double a[N * N], b[N * N], c[N * N];
 static unsigned char za[SLICES * VECTOR], saved[SLICES * VECTOR];
-static int length; /* bytes of a slice, and slices */
+static int length; /* bytes of a ZA slice, which is also the number of slices */
 static struct {
     unsigned char *to;
     uint16_t slices;
     uint8_t zero[6];
 } block;
 
-static limber_context *make(void)
+static limber_context *make_numbers(void)
 {
     limber_config config = LIMBER_CONFIG_INIT;
     limber_context *ctx = NULL;
@@ -40,8 +40,8 @@ static limber_context *make(void)
     return ctx;
 }
 
-/* Turns ZA on, fills it and says that it may be saved. */
-static void leave_sums(void)
+/* Enables ZA, fills it, and sets up the lazy save as a caller does. */
+static void set_up_lazy_save(void)
 {
     for (int i = 0; i < length * length; i++)
         za[i] = (unsigned char)(7 * (i / length) + 3 * i + 1);
@@ -53,8 +53,8 @@ static void leave_sums(void)
                      : "x12", "cc", "memory");
 }
 
-/* The standard's word: 0 where they were saved. */
-static uint64_t whose_sums(void)
+/* Returns TPIDR2 as the standard defines it: 0 after ZA was saved. */
+static uint64_t read_tpidr2(void)
 {
     uint64_t at;
 
@@ -71,7 +71,7 @@ static void multiply(limber_context *ctx)
         fail_msg("%s", limber_error_text());
 }
 
-/* d8 to d15 are the caller's. */
+/* Returns whether d8 to d15, which are callee-saved, survive a call. */
 static bool keeps_vectors(limber_context *ctx)
 {
     register double x __asm__("d8") = 8, y __asm__("d15") = 15;
@@ -90,11 +90,11 @@ static void check_product(void)
 
             for (int p = 0; p < N; p++)
                 sum += a[i * N + p] * b[p * N + j];
-            assert_float_equal(c[i * N + j], sum, 0); /* of small integers: exact */
+            assert_float_equal(c[i * N + j], sum, 0); /* of small integers, hence exact */
         }
 }
 
-static void sums_are_saved(void **state)
+static void callers_za_is_saved(void **state)
 {
     limber_context *ctx;
 
@@ -105,23 +105,24 @@ static void sums_are_saved(void **state)
     }
     length = limber_cpu() & CPU_sme512 ? 64 : 32;
     for (int i = 0; i < N * N; i++)
-        a[i] = 1000 * (i % 17 - 8) + i % 7, b[i] = i % 13 - 6; /* no bytes, which go another way */
-    ctx = make();
+        /* beyond bytes, which take other code */
+        a[i] = 1000 * (i % 17 - 8) + i % 7, b[i] = i % 13 - 6;
+    ctx = make_numbers();
     block.to = saved;
     block.slices = (uint16_t)length;
-    leave_sums();
+    set_up_lazy_save();
     multiply(ctx);
-    assert_true(whose_sums() == 0);
+    assert_true(read_tpidr2() == 0);
     assert_memory_equal(saved, za, (size_t)(length * length));
     check_product();
 
-    /* no place to save to, and no sums at all */
+    /* no buffer to save to, and no live ZA */
     memset(saved, 0, sizeof saved);
     memset(c, 0, sizeof c);
     block.to = NULL;
-    leave_sums();
+    set_up_lazy_save();
     multiply(ctx);
-    assert_true(whose_sums() == 0);
+    assert_true(read_tpidr2() == 0);
     check_product();
     memset(c, 0, sizeof c);
     assert_true(keeps_vectors(ctx));
@@ -131,7 +132,7 @@ static void sums_are_saved(void **state)
     limber_destroy(ctx);
 }
 #else
-static void sums_are_saved(void **state)
+static void callers_za_is_saved(void **state)
 {
     (void)state;
     print_message("not an AArch64 machine: skipped\n");
@@ -141,7 +142,7 @@ static void sums_are_saved(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sums_are_saved) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(callers_za_is_saved) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

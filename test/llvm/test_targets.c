@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels for other machines than this one.  What its CPU can run is executed, against the
- * interpreter's bits, and so are AMX tiles, by an emulator; all assembly is searched for the
- * instructions that a target is about, and for those it must not use. */
+ * Kernels for other machines.  Those that this CPU can run are executed against the interpreter's
+ * bits, and AMX tiles by an emulator.  All assembly is searched for the target's instructions, and
+ * for those that it must not contain. */
 #include "support.h"
 
 #include "amx_emulator.h"
@@ -38,7 +38,7 @@ static const struct {
     { "integer", "i8", "i32", DATA_bytes },
     { "integer", "u8", "i32", DATA_unit },
     { "integer", "i32", "i64", DATA_ints },
-    /* results that are rounded to 8 and 16 bits: subnormal, halfway, beyond the format */
+    /* results rounded to 8 and 16 bits: subnormal, midpoints, overflow */
     { "native", "bf16", "bf16", DATA_unit },
     { "native", "f16", "f16", DATA_tiny },
     { "native", "f16", "e4m3", DATA_range },
@@ -54,7 +54,7 @@ static const struct {
     { "ozaki2", "f16", "e3m2", DATA_tiny },
 };
 
-/* alpha = 1, beta = 0, row-major m x k times k x n. */
+/* With alpha = 1 and beta = 0; row-major m x k times k x n. */
 struct work {
     int64_t m, n, k;
     limber_format f, result;
@@ -189,8 +189,8 @@ static void same_bits_everywhere(void **state_)
         assert_true(amx_emulated() > 0);
 }
 
-/* Roundings and blocks that lanes of binary32 do with AVX-512 alone, and those that they do
- * anywhere; each unit on every machine at hand, and compiled for the others. */
+/* Roundings and blocks that binary32 lanes compute with AVX-512 only, and those that they compute
+ * anywhere; each unit on every available machine, and compiled for the others. */
 static void units_are_simulated_everywhere(void **state_)
 {
     static const char *const units[] = {
@@ -243,7 +243,7 @@ static void units_are_simulated_everywhere(void **state_)
             struct blob blob = { 0 };
             struct plan p;
 
-            /* one of six, of units with either data; with lanes of binary16 every unit */
+            /* one of six units, with either data; with lanes of binary16 every unit */
             if (!is_taken(i + i / 4 + t, 6) && (BRIEF || targets[t].emulated != CPU_fp16))
                 continue;
             assert_true(limber_target_parse(&target, targets[t].text, &d));
@@ -293,7 +293,7 @@ struct assembly {
     size_t size;
 };
 
-static void keep(void *user, const char *name, const char *data, size_t size)
+static void save_assembly(void *user, const char *name, const char *data, size_t size)
 {
     struct assembly *a = user;
 
@@ -306,11 +306,11 @@ static void keep(void *user, const char *name, const char *data, size_t size)
     a->size = size;
 }
 
-/* Compiles a plan without data to speak of. */
+/* Compiles a plan for uniform data. */
 static bool assemble(const struct target *t, const char *scheme, const char *format,
                      struct assembly *a, struct blob *blob, struct diag *d)
 {
-    const struct dump dump = { keep, a };
+    const struct dump dump = { save_assembly, a };
     struct work w = { .f = named(format), .result = named(format) };
     struct mask seen = { .scanned = true,
                          .negative = true,
@@ -330,14 +330,15 @@ static bool assemble(const struct target *t, const char *scheme, const char *for
     return ok;
 }
 
-static void must(const struct target *t, const struct assembly *a, const char *word, bool there)
+static void expect_word(const struct target *t, const struct assembly *a, const char *word,
+                        bool there)
 {
     if ((strstr(a->text, word) != NULL) != there)
         fail_msg("%s: the assembly %s \"%s\"", t->isa, there ? "lacks" : "has", word);
 }
 
-/* Where binary16 has instructions, units of its own format use them. */
-static void halves_are_used(void **state_)
+/* Units of binary16 use binary16 instructions where the target has them. */
+static void binary16_instructions_are_used(void **state_)
 {
     static const char *const units[] = { "in=f16 mul=f16 acc=f16",
                                          "in=(1,5,2) mul=(1,5,2) acc=(1,5,2)" };
@@ -362,17 +363,19 @@ static void halves_are_used(void **state_)
         w.model = &u;
         state(&p, &w, NULL);
         assert_true(limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d));
-        assert_true(limber_backend_llvm.compile(&p, &t, &(struct dump){ keep, &a }, &blob, &d));
-        must(&t, &a, "vmulph", true);
-        must(&t, &a, "vaddph", true);
+        assert_true(
+            limber_backend_llvm.compile(&p, &t, &(struct dump){ save_assembly, &a }, &blob, &d));
+        expect_word(&t, &a, "vmulph", true);
+        expect_word(&t, &a, "vaddph", true);
         free(a.text);
         free(blob.data);
         limber_plan_clear(&p);
     }
 }
 
-/* x y and x + y of all numbers of (1,5,2), in lanes of binary16 and by the interpreter. */
-static void small_floats_fit_halves(void **state_)
+/* Computes x y and x + y for all numbers of (1,5,2), in lanes of binary16 and by the
+ * interpreter. */
+static void small_floats_are_exact_in_binary16(void **state_)
 {
     enum { CODES = 256, ONE = 0x3c };
     struct target here, interp, t;
@@ -418,9 +421,9 @@ static void small_floats_fit_halves(void **state_)
     }
 }
 
-/* Tiles that a search may have measured: any legal one gives the same bits, others are refused.
- * Of 3, 5, 6 and 7 rows, whole panels fill no strip of 16 lanes: with these m the last strip ends
- * far beyond the last row. */
+/* Any legal tile that a search may have measured gives the same bits; others are refused.  With 3,
+ * 5, 6 or 7 rows per panel, whole panels do not fill a strip of 16 lanes: with these m the last
+ * strip ends far beyond the last row. */
 static void tiles_do_not_change_bits(void **state_)
 {
     static const struct {
@@ -545,13 +548,13 @@ static void assembly_has_its_instructions(void **state_)
                 }
                 fail_msg("%s: %s", t.isa, d.text);
             }
-            must(&t, &a, exact ? targets[i].i8 : targets[i].f64, true);
-            must(&t, &a, targets[i].never, false);
+            expect_word(&t, &a, exact ? targets[i].i8 : targets[i].f64, true);
+            expect_word(&t, &a, targets[i].never, false);
             if (is_foreign(&t)) {
                 assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
                 assert_int_equal(d.status, LIMBER_STATUS_DEVICE);
                 d = (struct diag){ 0 };
-                memset(blob.data + 4, 0, 4); /* features: that it needs none is a lie */
+                memset(blob.data + 4, 0, 4); /* claims falsely that it needs no features */
                 assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
                 assert_int_equal(d.status, LIMBER_STATUS_IO);
                 assert_non_null(strstr(d.text, "object file"));
@@ -563,7 +566,7 @@ static void assembly_has_its_instructions(void **state_)
     }
 }
 
-/* Code that this CPU lacks instructions for is never run, whoever wrote it to the cache. */
+/* Code with instructions that this CPU lacks is not run, whoever wrote it to the cache. */
 static void foreign_kernels_are_refused(void **state_)
 {
     struct target here, t;
@@ -592,8 +595,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_everywhere),
         cmocka_unit_test(units_are_simulated_everywhere),
-        cmocka_unit_test(halves_are_used),
-        cmocka_unit_test(small_floats_fit_halves),
+        cmocka_unit_test(binary16_instructions_are_used),
+        cmocka_unit_test(small_floats_are_exact_in_binary16),
         cmocka_unit_test(tiles_do_not_change_bits),
         cmocka_unit_test(illegal_tiles_are_refused),
         cmocka_unit_test(assembly_has_its_instructions),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Transposition of up to sixteen lines, by the code of each instruction set that runs here: every
- * element is where it belongs, and nothing else is written. */
+ * Transposition of up to sixteen lines by the code of each available instruction set: every element
+ * is in its place, and nothing else is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@ enum { LINES = 16, LONGEST = 64, ROW = 17 * 8 };
 
 static unsigned char line[LINES][LONGEST * 8], to[LONGEST * ROW + 64];
 
-static void turn(kernel_transpose *code, int size, int lanes, int64_t stride, int64_t count)
+static void check_transpose(kernel_transpose *code, int size, int lanes, int64_t stride,
+                            int64_t count)
 {
     const char *at[LINES];
 
@@ -50,12 +51,12 @@ static void all_shapes(kernel_transpose *code)
     for (int size = 4; size <= 8; size += 4)
         for (int lanes = 1; lanes <= LINES; lanes++)
             for (size_t i = 0; i < COUNT(counts); i++) {
-                turn(code, size, lanes, (int64_t)lanes * size, counts[i]);
-                turn(code, size, lanes, ROW, counts[i]);
+                check_transpose(code, size, lanes, (int64_t)lanes * size, counts[i]);
+                check_transpose(code, size, lanes, ROW, counts[i]);
             }
 }
 
-static void elements_change_places(void **state)
+static void lines_are_transposed(void **state)
 {
     struct rng r = { 11 };
 
@@ -74,7 +75,7 @@ static void elements_change_places(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(elements_change_places) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lines_are_transposed) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Residues in words of 16 bits (unit i16) at their ends: remainders of half a modulus, chains as
- * long as 32 bits allow and everything around that length, on the interpreter, on LLVM where words
- * are multiplied, and on its prebuilt kernels, against 128-bit integers. */
+ * Residues in words of 16 bits (unit i16) at their limits: remainders of half a modulus, and chains
+ * near the largest length that 32 bits allow.  They run on the interpreter, on LLVM where it
+ * multiplies words, and on its prebuilt kernels, against 128-bit integers. */
 #include "compiler.h"
 #include "plans.h"
 #include "support.h"
@@ -35,7 +35,7 @@ static void print_list(struct text *t, const char *before)
         limber_text_add(t, "%s%lld", l ? "," : "", (long long)moduli[l]);
 }
 
-/* Integers as they are, of 47 bits and a sign, exactly as a pair of doubles. */
+/* Plans integers of 47 bits and a sign, unscaled, with the exact result as a pair of doubles. */
 static void state_plan(struct plan *p)
 {
     struct text t = { 0 };
@@ -60,8 +60,8 @@ static void state_plan(struct plan *p)
     limber_text_clear(&t);
 }
 
-/* A number whose remainders by the first four moduli are all half of them, less one half. */
-static int64_t half(void)
+/* A number whose remainder by each of the first four moduli p is (p - 1) / 2. */
+static int64_t make_half_remainders(void)
 {
     int64_t x = 1;
 
@@ -74,7 +74,7 @@ enum ends { EQUAL, OPPOSITE, MIXED, AROUND };
 
 static int64_t value(struct rng *r, enum ends ends, int side)
 {
-    int64_t x = half();
+    int64_t x = make_half_remainders();
 
     switch (ends) {
     case EQUAL: return x;
@@ -150,7 +150,7 @@ static void everywhere(const struct backend *backend)
         }
 }
 
-static void ends_are_exact(void **state)
+static void extreme_sums_are_exact(void **state)
 {
     (void)state;
     everywhere(&limber_backend_interp);
@@ -167,7 +167,7 @@ static bool multiplies_words(void)
     return false;
 }
 
-static void ends_are_exact_prebuilt(void **state)
+static void extreme_sums_are_exact_prebuilt(void **state)
 {
     (void)state;
     if (!multiplies_words() || !prebuilt_kernels())
@@ -175,7 +175,7 @@ static void ends_are_exact_prebuilt(void **state)
     everywhere(prebuilt_kernels());
 }
 
-static void ends_are_exact_specialised(void **state)
+static void extreme_sums_are_exact_specialised(void **state)
 {
     (void)state;
     if (!multiplies_words())
@@ -195,9 +195,9 @@ static void ends_are_exact_specialised(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_are_exact),
-        cmocka_unit_test(ends_are_exact_prebuilt),
-        cmocka_unit_test(ends_are_exact_specialised),
+        cmocka_unit_test(extreme_sums_are_exact),
+        cmocka_unit_test(extreme_sums_are_exact_prebuilt),
+        cmocka_unit_test(extreme_sums_are_exact_specialised),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

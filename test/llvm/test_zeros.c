@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Configurations on disk: what is packed comes back, and damaged bytes are refused, not read. */
+ * Packed configurations on disk: they unpack to the same bytes, and damaged bytes are refused
+ * without a read beyond them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, siz
 enum { MOST = 400000 };
 static unsigned char from[MOST], packed[2 * MOST + 8], to[MOST];
 
-/* One word in so many is not zero. */
+/* Fills with zero words, except for one in `rare`. */
 static void fill_words(struct rng *r, size_t size, int rare)
 {
     memset(from, 0, size);
@@ -28,7 +29,7 @@ static void fill_words(struct rng *r, size_t size, int rare)
             from[i + (size_t)rng_below(r, 4)] = (unsigned char)rng_next(r);
 }
 
-static void what_is_packed_comes_back(void **state)
+static void packed_bytes_are_unpacked(void **state)
 {
     static const size_t sizes[] = { 0, 4, 8, 4096, MOST };
     struct rng r = { 11 };
@@ -47,7 +48,7 @@ static void what_is_packed_comes_back(void **state)
         }
 }
 
-/* In memory of the exact size, where sanitizers see each byte beyond. */
+/* Copies to a heap block of the exact size, so that sanitizers see reads beyond it. */
 static void damaged_bytes_are_refused(void **state)
 {
     enum { SIZE = 4096 };
@@ -75,7 +76,7 @@ static void damaged_bytes_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_packed_comes_back),
+        cmocka_unit_test(packed_bytes_are_unpacked),
         cmocka_unit_test(damaged_bytes_are_refused),
     };
 

@@ -23,11 +23,11 @@
 
 struct trial {
     const char *path;
-    char *text, *expect;        /* the file; where in it "; expect" begins */
+    char *text, *expect;        /* text: the file; expect: the position of "; expect" in it */
     char run[200], target[2000];
 };
 
-/* The rest of the line that begins with `key`. */
+/* Copies the rest of the line that begins with `key`. */
 static bool line_of(const struct trial *t, const char *key, char *to, size_t size)
 {
     const char *at = strstr(t->text, key);
@@ -61,8 +61,8 @@ static void open_trial(struct trial *t, const char *path)
     snprintf(t->target, sizeof t->target, "target %.1900s", target);
 }
 
-/* What the passes make of the plan: its text, or "error: ..."; every line behind "; ". */
-static void outcome(const struct trial *t, struct text *out)
+/* Runs the passes; writes the plan's text, or "error: ...", with "; " before every line. */
+static void run_passes(const struct trial *t, struct text *out)
 {
     struct target machine;
     struct plan p = { 0 };
@@ -92,7 +92,7 @@ static void outcome(const struct trial *t, struct text *out)
     free(input);
 }
 
-static void bless(const struct trial *t, const char *expect)
+static void rewrite_expected(const struct trial *t, const char *expect)
 {
     struct text all = { 0 };
 
@@ -102,8 +102,9 @@ static void bless(const struct trial *t, const char *expect)
     limber_text_clear(&all);
 }
 
-/* An expected error may be a piece of what is said. */
-static bool agrees(const char *want, const char *have)
+/* Returns whether the outcome is the expected one; an expected error may be a part of the
+ * message. */
+static bool is_expected(const char *want, const char *have)
 {
     static const char error[] = "; expect error: ";
     char piece[600];
@@ -122,12 +123,12 @@ static void check_trial(void *user, const char *path)
 
     (void)user;
     open_trial(&t, path);
-    outcome(&t, &have);
+    run_passes(&t, &have);
     assert_false(have.failed);
-    if (!agrees(t.expect, have.s)) {
+    if (!is_expected(t.expect, have.s)) {
         if (!getenv("LIMBER_BLESS"))
             fail_msg("%s: expected\n%sbut it is\n%s", path, t.expect, have.s);
-        bless(&t, have.s);
+        rewrite_expected(&t, have.s);
     }
     limber_text_clear(&have);
     free(t.text);
@@ -139,7 +140,7 @@ static void passes_leave_what_the_texts_say(void **state)
     assert_true(test_files_each(LIMBER_TEST_DIR "/passes", "*.lir", check_trial, NULL) > 0);
 }
 
-/* ---- plans that a text may say though no caller would ---------------------------------------- */
+/* ---- plans that are valid text but that no caller would make --------------------------------- */
 
 static uint64_t seed;
 
@@ -160,8 +161,8 @@ static void change_digits(char *s)
     }
 }
 
-/* Any well-formed plan is carried out or refused with a reason; a pass never breaks one. */
-static void stressed(void *user, const char *path)
+/* A well-formed plan is executed or refused with a reason; no pass makes one invalid. */
+static void check_mutated(void *user, const char *path)
 {
     size_t *ran = user;
     struct trial t;
@@ -197,7 +198,7 @@ static void passes_survive_strange_plans(void **state)
     (void)state;
     seed = s ? strtoull(s, NULL, 0) : 1;
     print_message("seed %llu\n", (unsigned long long)seed);
-    assert_true(test_files_each(LIMBER_TEST_DIR "/passes", "*.lir", stressed, &ran) > 0);
+    assert_true(test_files_each(LIMBER_TEST_DIR "/passes", "*.lir", check_mutated, &ran) > 0);
     assert_true(ran > 100);
 }
 

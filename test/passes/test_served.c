@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A backend refuses by name what it does not serve: operations, attributes and their words. */
+ * A backend names what it refuses: operations, attributes and their values that it does not
+ * support. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ extern const struct backend limber_backend_cuda;
 static const char cpu[] = "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 "
                           "l2=262144 group=2 rate.f64=2e10 rate.f32=4e10 rate.i8=8e10";
 
-/* A product whose limbs, table and sum are given. */
+/* A product with the given limbs, table and sum. */
 #define PLAN(limbs, products, combine) \
     "plan gemm promise=fast kbits=8 budget=any scheme=native {\n" \
     "  %a = arg index=0 : f32[m,k]\n" \
@@ -58,8 +59,8 @@ static const char uncertain[] =
          "  %c = combine %s reconstruct=crt moduli=" modulus " : exact[m,n]\n")
 static const char words[] = WORDS("4093"), short_words[] = WORDS("2047");
 
-static void refused(const struct backend *b, const struct target *t, const char *text,
-                    const char *why)
+static void expect_refused(const struct backend *b, const struct target *t, const char *text,
+                           const char *why)
 {
     struct plan p = { 0 };
     struct blob blob = { 0 };
@@ -83,12 +84,12 @@ static void a_cpu_refuses(void **state)
     struct diag d = { 0 };
 
     assert_true(limber_target_parse(&t, cpu, &d));
-    refused(&limber_backend_llvm, &t, unsplit, "llvm: %c: operation gemm is not served");
-    refused(&limber_backend_llvm, &t, sums, "llvm: %s: attribute sums is not served");
-    refused(&limber_backend_llvm, &t, short_words,
-            "llvm: moduli of residues in words are at least 2048, not 2047");
+    expect_refused(&limber_backend_llvm, &t, unsplit, "llvm: %c: operation gemm is not served");
+    expect_refused(&limber_backend_llvm, &t, sums, "llvm: %s: attribute sums is not served");
+    expect_refused(&limber_backend_llvm, &t, short_words,
+                   "llvm: moduli of residues in words are at least 2048, not 2047");
     t.group = 4;
-    refused(&limber_backend_llvm, &t, words, "llvm: this target has no unit i16");
+    expect_refused(&limber_backend_llvm, &t, words, "llvm: this target has no unit i16");
 #else
     (void)cpu, (void)short_words;
     skip();
@@ -102,13 +103,14 @@ static void a_gpu_refuses(void **state)
 
     (void)state;
     assert_true(limber_cuda_arch(&t, 9, 0, 132, 1.7e9, 227 << 10, 50 << 20, &d));
-    refused(&limber_backend_cuda, &t, unsplit, "cuda: %c: operation gemm is not served");
-    refused(&limber_backend_cuda, &t, sums, "cuda: %s: this device has no sums=v100");
-    refused(&limber_backend_cuda, &t, words, "cuda: %s: unit=i16 is not served");
-    refused(&limber_backend_cuda, &t, uncertain, "cuda: %c: attribute uncertain is not served");
+    expect_refused(&limber_backend_cuda, &t, unsplit, "cuda: %c: operation gemm is not served");
+    expect_refused(&limber_backend_cuda, &t, sums, "cuda: %s: this device has no sums=v100");
+    expect_refused(&limber_backend_cuda, &t, words, "cuda: %s: unit=i16 is not served");
+    expect_refused(&limber_backend_cuda, &t, uncertain,
+                   "cuda: %c: attribute uncertain is not served");
 }
 
-/* Of a table that knows all but one thing, which is none of those that all backends serve. */
+/* A backend whose table lacks one entry, out of those that not all backends have. */
 static void the_first_unknown_thing_is_named(void **state)
 {
     struct served table = { .backend = "some" };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bytes that a finished plan says it moves follow from its tile, its limbs and the caches.
- * Each sum is worked out by hand, for an element of A, B and C. */
+ * The bytes of memory traffic stated in a finished plan follow from its tile, its limbs and the
+ * caches.  Each expected sum is derived by hand, per element of A, B and C. */
 #include "backends/backend.h"
 #include "passes/passes.h"
 
@@ -74,22 +74,22 @@ static void bytes_follow_from_the_tile(void **state)
     static const struct {
         const char *form, *tile;
         int l2, matrix;
-        double size, moved; /* for each element */
+        double size, moved; /* bytes of an element */
     } cases[] = {
-        /* operands; C; packing; 8 blocks of columns read A, 25 of rows B */
+        /* operands; C; packing; A is read by 8 blocks of columns, B by 25 of rows */
         { whole, floats, MIB, 0, 2048, 16 + 2 * 8 + 2 * 16 + 8 * (8 + 25) },
         { whole, " tile=12,16,1,168,512,256", 2 * MIB, 0, 2048,
           16 + 2 * 8 + 2 * 16 + 8 * (4 + 13) },
-        /* C leaves this cache before the second to the eighth part of k */
+        /* C leaves this cache before parts two to eight of k */
         { whole, floats, 512 * KIB, 0, 2048, 16 + 2 * 8 + 2 * 16 + 8 * (8 + 25) + 7 * 2 * 8 },
-        /* the limbs of both sides take 1 MiB, and stay */
+        /* the limbs of both operands take 1 MiB and stay */
         { whole, floats, MIB, 0, 256, 16 + 2 * 8 },
-        /* residues of C: stored for each modulus, and read once */
+        /* residues of C are stored for each modulus and read once */
         { residues, bytes, MIB, 0, 1024, 16 + 2 * 8 + 2 * 8 + 4 * (4 + 9) + 4 * (2 + 1) },
-        /* all that a block uses fits: A is read once, and residues of C stay */
+        /* all data of a block fit: A is read once, and residues of C stay */
         { residues, bytes, 2 * MIB, 0, 1024, 16 + 2 * 8 + 2 * 8 + 4 * (1 + 9) },
-        /* a matrix unit takes chains along all of k: 320 lines of 4096 stay, of 8192 they do not,
-         * and each of the 8 columns of register tiles reads them again */
+        /* a matrix unit's chains extend over all of k: 320 lines of 4096 stay in the cache, lines
+         * of 8192 do not and are read again by each of the 8 columns of register tiles */
         { residues, matrix, 2 * MIB, 16, 4096, 16 + 2 * 8 + 2 * 8 + 4 * (16 + 13) + 4 * (2 + 1) },
         { residues, matrix, 2 * MIB, 16, 8192,
           16 + 2 * 8 + 2 * 8 + 4 * (32 * 8 + 26) + 4 * (2 + 1) },
@@ -107,7 +107,7 @@ static void bytes_follow_from_the_tile(void **state)
     }
 }
 
-static void without_a_tile_nothing_is_said(void **state)
+static void without_a_tile_no_bytes_are_stated(void **state)
 {
     (void)state;
     assert_true(traffic(whole, "", MIB, 0, 2048).bytes == 0);
@@ -118,7 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_follow_from_the_tile),
-        cmocka_unit_test(without_a_tile_nothing_is_said),
+        cmocka_unit_test(without_a_tile_no_bytes_are_stated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

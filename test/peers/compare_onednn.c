@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions beside oneDNN's, in every direction: each pair of results differs by no more than
- * both bounds allow.  oneDNN is found as by `limber bench`, or in LIMBER_PEERS/lib, a folder that
- * tools/bench/peers.sh filled; images are LIMBER_DATA's. */
+ * Compares convolutions with oneDNN's in every direction: results differ by no more than the sum of
+ * both error bounds.  oneDNN is found as by `limber bench`, or in LIMBER_PEERS/lib, a folder that
+ * tools/bench/peers.sh fills; images come from LIMBER_DATA. */
 #include "convs.h"
 
 #include "tools/bench/onednn.h"
@@ -65,7 +65,7 @@ static void make(struct trial *t, const struct layer *l, limber_layout layout)
             t->v[i][j] = (float)random_normal(&seed);
 }
 
-/* |A||B|. */
+/* Computes |A||B|. */
 static double *magnitudes(const struct trial *t, int direction)
 {
     const size_t count = (size_t)t->count[written[direction]];
@@ -96,7 +96,7 @@ static limber_operation operation_of(int direction)
     return (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction);
 }
 
-/* By oneDNN, in the caller's layout or in its own. */
+/* Convolves by oneDNN, in the caller's layout or in oneDNN's own. */
 static void convolve_theirs(const struct trial *t, int direction, limber_format f, limber_format to,
                             const char *a, const char *b, char *c, bool any)
 {
@@ -131,9 +131,9 @@ static void convolve_ours(const struct trial *t, int direction, limber_promise p
         fail_msg("%s", limber_error_text());
 }
 
-/* The largest difference of elements, as a share of what both bounds allow. */
-static double largest(const struct trial *t, int direction, double allowed, const double *scale,
-                      const char *ours, const char *theirs)
+/* Returns the largest difference between elements as a share of the sum of both bounds. */
+static double largest_difference(const struct trial *t, int direction, double allowed,
+                                 const double *scale, const char *ours, const char *theirs)
 {
     double most = 0;
 
@@ -148,8 +148,9 @@ static double largest(const struct trial *t, int direction, double allowed, cons
     return most;
 }
 
-/* `theirs` is the trial that oneDNN gets: t itself, or one that must not agree.  In any order of
- * the sum, oneDNN's k fused or rounded products err by k u / (1 - k u) |A||B| at most. */
+/* Compares both libraries.  theirs: oneDNN's trial, which is t itself or one that must differ.  In
+ * any order of the sum, oneDNN's k fused or rounded products have an error of at most k u / (1 - k
+ * u) |A||B|. */
 static double compare(const struct trial *t, const struct trial *theirs, int direction)
 {
     static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT };
@@ -167,8 +168,8 @@ static double compare(const struct trial *t, const struct trial *theirs, int dir
         for (int i = 0; i < 2; i++) {
             memset(c[0], 0xff, bytes);
             convolve_ours(t, direction, promises[i], a, b, c[0]);
-            most =
-                fmax(most, largest(t, direction, own[i] + k * u / (1 - k * u), scale, c[0], c[1]));
+            most = fmax(most, largest_difference(t, direction, own[i] + k * u / (1 - k * u), scale,
+                                                 c[0], c[1]));
         }
     }
     free(scale);
@@ -179,7 +180,7 @@ static double compare(const struct trial *t, const struct trial *theirs, int dir
     return most;
 }
 
-static void agree(const struct trial *t)
+static void expect_agreement(const struct trial *t)
 {
     for (int direction = 0; direction < DIRECTIONS; direction++) {
         const double most = compare(t, t, direction);
@@ -194,8 +195,8 @@ static void agree(const struct trial *t)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* Windows, strides, channels and groups of the networks' layers; smaller images, and where they are
- * many, fewer filters. */
+/* Windows, strides, channels and groups are the networks' own; images are smaller, and many filters
+ * are reduced. */
 static const struct layer resnet18[] = {
     { 1, 3, 28, 64, 7, 2, 3, 1, 1 },   { 1, 64, 10, 64, 3, 1, 1, 1, 1 },
     { 1, 64, 14, 128, 3, 2, 1, 1, 1 }, { 1, 64, 14, 128, 1, 2, 0, 1, 1 },
@@ -213,7 +214,7 @@ static const struct layer mobilenetv2[] = {
     { 1, 960, 7, 960, 3, 1, 1, 1, 960 }, { 1, 960, 7, 160, 1, 1, 0, 1, 1 },
     { 1, 320, 3, 1280, 1, 1, 0, 1, 1 },
 };
-/* What these networks lack. */
+/* Shapes that these networks lack. */
 static const struct layer others[] = {
     { 3, 16, 13, 24, 3, 1, 2, 2, 1 },
     { 2, 24, 11, 36, 3, 2, 1, 1, 3 },
@@ -227,7 +228,7 @@ static void layers_agree(const struct layer *l, size_t count)
             struct trial t;
 
             make(&t, &l[i], layout ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
-            agree(&t);
+            expect_agreement(&t);
             trial_close(&t);
         }
 }
@@ -241,7 +242,7 @@ static void networks_agree(void **state)
     LAYERS_AGREE(others);
 }
 
-/* Three dimensions: as many planes as rows in a window; the images have a few. */
+/* In three dimensions a window has as many planes as rows, and the images have a few planes. */
 static void deep_layers_agree(void **state)
 {
     static const struct layer deep[] = { { 1, 8, 7, 16, 3, 1, 1, 1, 1 },
@@ -266,12 +267,12 @@ static void deep_layers_agree(void **state)
         for (int of = 0; of < TENSORS; of++)
             for (int64_t j = 0; j < t.count[of]; j++)
                 t.v[of][j] = (float)sin((double)(j * 7 + of));
-        agree(&t);
+        expect_agreement(&t);
         trial_close(&t);
     }
 }
 
-/* Sums of bytes are the same, number by number. */
+/* Exact sums of bytes agree in every element. */
 static void bytes_agree(void **state)
 {
     static const struct layer layers[] = {
@@ -328,18 +329,18 @@ static void images_agree(void **state)
     }
     assert_true(array_read(path, false, &images));
     make(&t, &layer, LIMBER_LAYOUT_NCHW);
-    /* the trial's images are a column wider, which stays black */
+    /* the trial's images have one more column, which stays black */
     for (int64_t i = 0; i < t.count[X]; i++) {
         const int64_t x = i % t.s.w, row = i / t.s.w;
 
         t.v[X][i] = x < t.s.h ? ((const uint8_t *)images.data)[row * t.s.h + x] / 256.0 : 0;
     }
-    agree(&t);
+    expect_agreement(&t);
     trial_close(&t);
     array_clear(&images);
 }
 
-/* A window one pixel aside, in results of the same size. */
+/* A window shifted by one pixel, with results of the same size, must not agree. */
 static void another_convolution_does_not_agree(void **state)
 {
     (void)state;
@@ -360,7 +361,7 @@ static bool open_peer(void)
     const char *folder = getenv("LIMBER_PEERS");
     char path[4000];
 
-    if (folder && *folder) { /* opened here, it is found by its name */
+    if (folder && *folder) { /* once opened here, it is found by its name */
         snprintf(path, sizeof path, "%s/lib/libdnnl.so.3", folder);
         dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }

@@ -35,7 +35,8 @@ class Layer:
         return self.convolve(x, w, padding=self.pad, **self.geometry)
 
     def theirs(self, magnitudes=False):
-        """y, dx, dw; or, in binary64, the same of absolute values, which is |A||B| of each."""
+        """Returns PyTorch's y, dx, dw; or the same of absolute values in binary64, which is |A||B|
+        of each."""
         x, w, dy = ([t.double().abs() for t in (self.x, self.w, self.dy)] if magnitudes else
                     [t.clone() for t in (self.x, self.w, self.dy)])
         x.requires_grad_()
@@ -52,15 +53,15 @@ class Layer:
                 limber.conv2d_backward_filter(x, dy, w.shape[2:], **how)]
 
     def lengths(self):
-        """Products in an element of y, of dx, of dw, at most."""
+        """Returns the largest number of products in an element of y, of dx, of dw."""
         o, depth, *window = self.w.shape
         n, _, *pixels = self.dy.shape
         taps = math.prod(window)
         return [depth * taps, o // self.geometry["groups"] * taps, n * math.prod(pixels)]
 
     def excess(self, contract, theirs=None):
-        """The largest difference of each result, as a share of what both bounds allow.  In any
-        order k products and sums err by k U / (1 - k U) |A||B| at most."""
+        """Returns the largest difference in each result as a share of the sum of both bounds.  In
+        any order k products and sums err by at most k U / (1 - k U) |A||B|."""
         shares = []
         for mine, other, scale, k in zip(self.ours(contract), theirs or self.theirs(),
                                          self.theirs(magnitudes=True), self.lengths()):

@@ -1,4 +1,4 @@
-# Results beside those of other libraries, which are found at run time or skipped.
+# Compares results with those of other libraries, which are found at run time or skipped.
 if(TARGET limber_cli)
   add_executable(compare_onednn peers/compare_onednn.c support/convs.c)
   target_include_directories(compare_onednn PRIVATE support)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compares with PyTorch, by the first Python that has it and NumPy; the library is found as the
-# environment says.
+# Compares with PyTorch, by the first Python that has it and NumPy; the environment names the
+# library.
 set -eu
 package=$1
 here=$(cd "$(dirname "$0")" && pwd)

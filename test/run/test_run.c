@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plans with their data and the bits that they owe, run on every backend at hand: the interpreter,
- * LLVM, its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file
+ * Plans with their data and expected bits, run on every available backend: the interpreter, LLVM,
+ * its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file
  * *.lir holds a plan, stated (passes finish it for each backend's machine) or finished (only the
  * tile is chosen), and
  *
@@ -56,14 +56,14 @@ struct trial {
     const char *path;
     char *text;
     bool conv;
-    struct placed placed;       /* of a convolution; else */
+    struct placed placed;       /* of a convolution; otherwise call is used */
     int64_t m, n, k;
     struct tensor a, b, c0, want;
     char *alpha, *beta;
 };
 
-/* What stands behind "; KEY: " up to the line's end; NULL where there is none. */
-static const char *behind(const struct trial *t, const char *key)
+/* Returns the text between "; KEY: " and the end of its line; NULL: there is none. */
+static const char *text_after(const struct trial *t, const char *key)
 {
     char line[64];
     const char *at;
@@ -73,10 +73,10 @@ static const char *behind(const struct trial *t, const char *key)
     return at ? at + strlen(line) : NULL;
 }
 
-/* `count` numbers behind the key in format f, or NULL without the key. */
-static char *numbers(const struct trial *t, const char *key, limber_format f, int64_t count)
+/* Reads `count` numbers of format f after the key; NULL if the key is missing. */
+static char *read_numbers(const struct trial *t, const char *key, limber_format f, int64_t count)
 {
-    const char *at = behind(t, key);
+    const char *at = text_after(t, key);
     char *to = malloc((size_t)count * f.size + 16), *end;
 
     if (!at) {
@@ -103,7 +103,7 @@ static char *numbers(const struct trial *t, const char *key, limber_format f, in
     return to;
 }
 
-/* One NaN is as good as another, and a pair of doubles is its sum. */
+/* Compares numbers: any two NaN are equal, and a pair of doubles is compared by its sum. */
 static bool same(limber_format f, const char *x, const char *y)
 {
     const limber_format wide = named("f128");
@@ -138,7 +138,8 @@ static struct call call_of(const struct trial *t, int64_t group, struct tensor c
                           .workspace_limit = 1 << 24 };
 }
 
-/* One group of the product on one backend in c, or d tells why not.  Adds what did not fit. */
+/* Computes one group of the product into c on one backend and adds its overflows; d holds an
+ * error. */
 static bool run_group(const struct backend *b, const struct trial *t, const struct target *target,
                       struct call call, int64_t *overflow, struct diag *d)
 {
@@ -188,7 +189,7 @@ static void check_on(const struct backend *b, const struct trial *t)
     bool ok = true;
 
     snprintf(key, sizeof key, "refuse %s", b->name);
-    refusal = behind(t, key);
+    refusal = text_after(t, key);
     if (t->c0.data)
         memcpy(c, t->c0.data, (size_t)count * f.size);
     if (!b->probe(&target, &d))
@@ -203,7 +204,7 @@ static void check_on(const struct backend *b, const struct trial *t)
     } else if (!ok) {
         fail_msg("%s on %s: %s", t->path, b->name, d.text);
     }
-    if (ok && overflow != (behind(t, "overflow") ? atoll(behind(t, "overflow")) : 0))
+    if (ok && overflow != (text_after(t, "overflow") ? atoll(text_after(t, "overflow")) : 0))
         fail_msg("%s on %s: %lld elements do not fit", t->path, b->name, (long long)overflow);
     for (int64_t i = 0; ok && i < count; i++)
         if (!same(f, c + i * f.size, want + i * f.size)) {
@@ -216,7 +217,7 @@ static void check_on(const struct backend *b, const struct trial *t)
     free(c);
 }
 
-/* What the plan and the line of sizes say of the operands; answers how many elements each has. */
+/* Reads the operands' shape from the plan and the line of sizes; counts the elements of each. */
 static void read_shape(struct trial *t, const struct plan *p, int64_t *na, int64_t *nb)
 {
     const struct node *conv = limber_plan_find(p, OP_conv);
@@ -225,9 +226,9 @@ static void read_shape(struct trial *t, const struct plan *p, int64_t *na, int64
 
     conv = conv ? conv : limber_plan_find(p, OP_patches);
     want = conv ? 7 : 3;
-    if (behind(t, "size"))
-        count = sscanf(behind(t, "size"), "%lld %lld %lld %lld %lld %lld %lld", &z[0], &z[1], &z[2],
-                       &z[3], &z[4], &z[5], &z[6]);
+    if (text_after(t, "size"))
+        count = sscanf(text_after(t, "size"), "%lld %lld %lld %lld %lld %lld %lld", &z[0], &z[1],
+                       &z[2], &z[3], &z[4], &z[5], &z[6]);
     if (count != want)
         fail_msg("%s has no '; size: ' with %d numbers", t->path, want);
     t->a.f = arg_of(p, 0)->type.format;
@@ -268,12 +269,12 @@ static void check(void *user, const char *path)
     read_shape(&t, &p, &na, &nb);
     limber_plan_clear(&p);
     scalar = t.want.f.kind == LIMBER_KIND_INT ? named("i64") : t.want.f;
-    t.a.data = numbers(&t, "a", t.a.f, na);
-    t.b.data = numbers(&t, "b", t.b.f, nb);
-    t.c0.data = numbers(&t, "c0", t.c0.f, elements(&t));
-    t.want.data = numbers(&t, "expect", t.want.f, elements(&t));
-    t.alpha = numbers(&t, "alpha", scalar, 1);
-    t.beta = numbers(&t, "beta", scalar, 1);
+    t.a.data = read_numbers(&t, "a", t.a.f, na);
+    t.b.data = read_numbers(&t, "b", t.b.f, nb);
+    t.c0.data = read_numbers(&t, "c0", t.c0.f, elements(&t));
+    t.want.data = read_numbers(&t, "expect", t.want.f, elements(&t));
+    t.alpha = read_numbers(&t, "alpha", scalar, 1);
+    t.beta = read_numbers(&t, "beta", scalar, 1);
     if (!t.a.data || !t.b.data || !t.want.data)
         fail_msg("%s lacks '; a: ', '; b: ' or '; expect: '", path);
     for (size_t i = 0; i < count; i++)
@@ -287,7 +288,7 @@ static void check(void *user, const char *path)
     free(t.beta);
 }
 
-static char **named_files; /* of the command line; NULL: all */
+static char **named_files; /* from the command line; NULL: all files */
 
 static void plans_give_their_bits(void **state)
 {

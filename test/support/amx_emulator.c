@@ -22,10 +22,10 @@ static __thread struct {
 static __thread long count;
 static struct sigaction before;
 
-/* One instruction: VEX.128 in map 0F38, W0. */
+/* A decoded instruction: VEX.128 in map 0F38, W0. */
 struct instruction {
     int opcode, prefix, mod, reg, rm, third;
-    int base, index, scale;     /* registers, -1: none */
+    int base, index, scale;     /* register numbers; -1: none */
     int32_t displacement;
     int length;
 };
@@ -166,7 +166,7 @@ static bool execute(const ucontext_t *c, const struct instruction *i)
     return true;
 }
 
-static void illegal(int number, siginfo_t *info, void *context)
+static void handle_illegal(int number, siginfo_t *info, void *context)
 {
     ucontext_t *c = context;
     struct instruction i;
@@ -183,12 +183,13 @@ static void illegal(int number, siginfo_t *info, void *context)
         count++;
         return;
     }
-    sigaction(number, &before, NULL);   /* happens again, and then as it would have */
+    /* returns to the instruction, whose next SIGILL takes the previous action */
+    sigaction(number, &before, NULL);
 }
 
 bool amx_emulate(void)
 {
-    struct sigaction a = { .sa_sigaction = illegal, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    struct sigaction a = { .sa_sigaction = handle_illegal, .sa_flags = SA_SIGINFO | SA_NODEFER };
 
     sigemptyset(&a.sa_mask);
     return sigaction(SIGILL, &a, &before) == 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Problems of the usual kinds in one call, for tests. */
+ * Wrappers that state and run common problems in one call, for tests. */
 #ifndef LIMBER_TEST_CALLS_H
 #define LIMBER_TEST_CALLS_H
 
 #include "limber/limber.h"
 
-/* Memory of an operand that the test owns. */
+/* Casts away const from an operand's memory, which the test owns. */
 static inline void *writable(const void *data)
 {
     return (void *)(uintptr_t)data;
 }
 
-/* A matrix that a test reads again as an operand. */
+/* The output form of a matrix that a test reads again as an operand. */
 static inline limber_output output_of(limber_matrix m)
 {
     return (limber_output){ (void *)(uintptr_t)m.data, m.format, m.row_stride, m.col_stride };

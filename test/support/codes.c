@@ -23,7 +23,7 @@ double ref_posit(int bits, uint64_t code)
     }
     regime = first ? regime - 1 : -regime;
     at--;                                   /* the bit that ends the regime */
-    for (int i = 0; i < 2; i++, at--)       /* bits that are not there are 0 */
+    for (int i = 0; i < 2; i++, at--)       /* missing bits are 0 */
         e = 2 * e + (at >= 0 ? (int)(code >> at & 1) : 0);
     for (x = 1; at >= 0; at--) {
         weight /= 2;
@@ -51,9 +51,9 @@ double ref_coded_value(limber_format f, uint64_t code)
     }
 }
 
-/* "the posit that the standard's procedure gives": of the two neighbours u < x < u + 1 the lower
- * one below, the upper one above the number that one bit more has between them, else the even one;
- * never 0 and never NaR. */
+/* "the posit that the standard's procedure gives": for the neighbours u < x < u + 1, compares x
+ * with the number between them that has one more bit: below it u, above it u + 1, at it the even
+ * one; never 0 and never NaR. */
 static uint64_t nearest_posit(int bits, const mpfr_t x)
 {
     uint64_t low = 0, high = ((uint64_t)1 << (bits - 1)) - 1, most = high, code;
@@ -81,7 +81,7 @@ static uint64_t nearest_posit(int bits, const mpfr_t x)
     return mpfr_signbit(x) ? ((uint64_t)1 << bits) - code : code;
 }
 
-/* 2^e <= x < 2^(e+1): the upper one from the middle on, whose last bit is even. */
+/* With 2^e <= x < 2^(e+1), rounds up from the midpoint on, whose last bit is even. */
 static uint64_t nearest_power(limber_format f, const mpfr_t x)
 {
     int e;

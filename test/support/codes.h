@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Posits, short integers and powers of two, written from their standards without the library. */
+ * References for posits, short integers and powers of two, written from their standards without the
+ * library. */
 #ifndef LIMBER_TEST_CODES_H
 #define LIMBER_TEST_CODES_H
 
@@ -8,10 +9,10 @@
 #include <mpfr.h>
 #include <stdbool.h>
 
-/* What a posit of so many bits with es = 2 stands for, bit by bit; NaN: NaR. */
+/* The value of a posit of `bits` bits with es = 2, decoded bit by bit; NaN for NaR. */
 double ref_posit(int bits, uint64_t code);
 
-/* Is f one of these formats? */
+/* Returns whether f is one of these formats. */
 bool ref_is_coded(limber_format f);
 double ref_coded_value(limber_format f, uint64_t code);
 /* The code of x, rounded to nearest. */

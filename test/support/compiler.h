@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels for CPUs, with a compiler at run time and without one. */
+ * CPU kernels for tests, with and without a compiler at run time. */
 #ifndef LIMBER_TEST_COMPILER_H
 #define LIMBER_TEST_COMPILER_H
 
@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 
-bool compiler_here(void); /* libLLVM can be opened */
-void need_compiler(void); /* or the test is skipped, and says why */
-/* The backend `llvm` under the name `prebuilt`: it compiles nothing and takes the library's own
+bool compiler_here(void); /* returns whether libLLVM can be opened */
+void need_compiler(void); /* skips the test, with a reason, where it cannot */
+/* The backend `llvm` under the name `prebuilt`, which compiles nothing and uses the library's own
  * kernels.  NULL: the library has none. */
 const struct backend *prebuilt_kernels(void);
 

@@ -5,8 +5,8 @@
 
 #include "limber/limber.h"
 
-/* A context that keeps nothing on disk and dumps nothing; NULL and a printed reason where it cannot
- * be made.  backend: NULL is the environment's; workspace_bytes 0: the library's own bound. */
+/* Makes a context without a disk cache or dumps; NULL, with a printed reason, if that fails.
+ * backend: NULL takes the environment's; workspace_bytes 0: the library's own bound. */
 limber_context *test_context(const char *backend, int threads, size_t workspace_bytes);
 
 /* Fails the test unless the status is this one and limber_error_text() has the text. */

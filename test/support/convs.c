@@ -37,7 +37,7 @@ void trial_close(struct trial *t)
         free(t->v[i]);
 }
 
-/* The products of element i of the result. */
+/* Adds the products of element i of the result. */
 static void add_window(const struct trial *t, int direction, int64_t i, double *sum)
 {
     const limber_conv *s = &t->s;

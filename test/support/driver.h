@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The driver of a GPU, as a program that uses the library has it: libcuda's functions that tests
- * call, with what the stand-in has beside them. */
+ * libcuda's functions that tests call, loaded as a user's program would, and the stand-in's extra
+ * functions. */
 #ifndef LIMBER_TEST_DRIVER_H
 #define LIMBER_TEST_DRIVER_H
 
@@ -58,7 +58,7 @@ struct driver {
 #define DRIVER_FIELD(name, args) int(*name) args;
     DRIVER_FUNCTIONS(DRIVER_FIELD)
 #undef DRIVER_FIELD
-    /* of the stand-in alone */
+    /* of the stand-in only */
     const char *(*simt_error)(void);
     void (*simt_reset)(void);
     long (*simt_launches)(void);
@@ -68,7 +68,7 @@ struct driver {
     long (*simt_maps)(void);
 };
 
-/* Opens the library that LIMBER_CUDA names, else libcuda.so.1; false where there is none. */
+/* Opens the library that LIMBER_CUDA names, else libcuda.so.1; false where it is missing. */
 bool driver_open(struct driver *d);
 
 #endif

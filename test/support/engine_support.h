@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the engine's tests share: small products with known results, and a backend that counts what
- * it is asked for and leaves the work to interp. */
+ * Shared by the engine's tests: small products with known results, and a backend that counts its
+ * calls and forwards them to interp. */
 #ifndef LIMBER_TEST_ENGINE_SUPPORT_H
 #define LIMBER_TEST_ENGINE_SUPPORT_H
 
@@ -24,30 +24,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The backend that counts; a compilation takes so many microseconds longer. */
+/* Counters of the counting backend; compile_delay: added to each compilation. */
 extern atomic_int compiles, loads, unloads, compile_delay; /* microseconds */
 extern atomic_int compile_tells; /* a pipe that gets a byte when a compilation begins; -1: none */
 extern const struct backend counted;
 extern const struct backend *const counted_list[];
 limber_context *counted_context(const limber_config *c);
 
-/* C = A B for 3 x 4 times 4 x 2 small integers: exact in every order.  INTERNAL: it is not. */
+/* Multiplies 3 x 4 by 4 x 2 small integers, exact in every order.  Returns INTERNAL for a wrong
+ * result. */
 limber_status gemm_on_miss(limber_context *ctx, limber_on_miss on_miss, limber_report *report);
 limber_status small_gemm(limber_context *ctx, limber_report *report);
 
-/* For limber_cache_each(): counts entries in int[2], damaged ones and good ones. */
+/* Callback of limber_cache_each(): counts damaged and good entries in int[2]. */
 int tally(void *user, const limber_cache_entry *e);
 
-/* Products so small are cut into parts where INT8 is no faster than with AVX-512 VNNI. */
+/* Pretends that INT8 is no faster than with AVX-512 VNNI, so that such small products are cut into
+ * parts. */
 void plan_without_matrix_unit(limber_context *ctx);
 
-/* Whether products that need no plan are computed without one, whatever LIMBER_WAYS says. */
+/* Sets whether small products may be computed without a plan, whatever LIMBER_WAYS says. */
 static inline void set_planless(limber_context *ctx, bool on)
 {
     ctx->ways = on ? ctx->ways | WAYS_planless : ctx->ways & ~(uint32_t)WAYS_planless;
 }
 
-/* What the tester's environment says does not count, and their key is left alone. */
+/* Clears the tester's environment variables, and keeps their cache key untouched. */
 void clear_environment(void);
 
 #endif

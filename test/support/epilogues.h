@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tests of epilogues share: contexts of every backend with one thread and three, and room. */
+ * Shared by tests of epilogues: contexts of every backend with one and with three threads, and
+ * buffers. */
 #ifndef LIMBER_TEST_EPILOGUES_H
 #define LIMBER_TEST_EPILOGUES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every public call that computes, plans or looks, once, on small operands: for tests of what may
- * happen to any of them.  A call leaves its result in c. */
+ * Calls every public function that computes, plans or queries, once, on small operands, for tests
+ * that apply to each of them.  A call leaves its result in c. */
 #ifndef LIMBER_TEST_EVERY_CALL_H
 #define LIMBER_TEST_EVERY_CALL_H
 
@@ -18,8 +18,8 @@
 enum { N = 24, ROWS = 160, LONG = 512, ALL = ROWS * ROWS };
 
 static double a[ALL], b[ALL], c[2 * ALL], before[2 * ALL];
-static double odd[ALL];         /* with NaN and infinities behind the first matrix */
-static double tiles[ALL];       /* of bytes, and of others */
+static double odd[ALL];         /* with NaN and infinities after the first matrix */
+static double tiles[ALL];       /* tiles of bytes, and of other numbers */
 static int8_t bytes_a[ALL], bytes_b[ALL];
 static limber_format f64, f32, i8, i32;
 
@@ -240,7 +240,7 @@ static limber_status conv(limber_context *ctx)
         &window, NULL, a, f64, b, f64, NULL, c, f64, NULL);
 }
 
-/* Phases one after another, each of which stores. */
+/* A gradient whose strides give phases, each of which stores. */
 static limber_status strided(limber_context *ctx, limber_conv w, limber_promise promise)
 {
     w.stride[0] = w.stride[1] = 2;
@@ -254,7 +254,7 @@ static limber_status gradient(limber_context *ctx)
     return strided(ctx, window, LIMBER_CONTRACT_CORRECT);
 }
 
-/* Pixels that no window sees are cleared. */
+/* A gradient in which pixels outside all windows are cleared. */
 static limber_status gradient_apart(limber_context *ctx)
 {
     limber_conv w = window;
@@ -302,7 +302,7 @@ static limber_status apply(limber_context *ctx)
     return apply_to(ctx, f64, ALL);
 }
 
-/* Long enough for a table of all values. */
+/* An array so long that a table of all values pays. */
 static limber_status apply_by_table(limber_context *ctx)
 {
     return apply_to(ctx, named("f16"), 2 * ALL);
@@ -344,7 +344,7 @@ static limber_status variance(limber_context *ctx)
     return reduce_by(ctx, LIMBER_REDUCTION_VARIANCE, LIMBER_CARRY_STORAGE, 4, ROWS / 4);
 }
 
-/* As many inputs and steps as there may be. */
+/* Adds as many inputs and steps as are allowed. */
 static limber_status finished_by(limber_context *ctx, limber_problem *p, char **text)
 {
     static const char *const names[] = { "i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7" };
@@ -400,7 +400,7 @@ static limber_status epilogue_batch(limber_context *ctx)
     return epilogue_of(ctx, LIMBER_CONTRACT_NATIVE, f32, &t, NULL);
 }
 
-/* Halves, infinities among them. */
+/* Halves with infinities. */
 static limber_status epilogue_halves(limber_context *ctx)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -431,8 +431,8 @@ static limber_status epilogue_conv(limber_context *ctx)
     return finished_by(ctx, &p, NULL);
 }
 
-/* A text, freed; it is NULL after a failure. */
-static limber_status told(limber_status s, char *text)
+/* Frees a text, which must be NULL after a failure. */
+static limber_status free_text(limber_status s, char *text)
 {
     assert_true(s == LIMBER_STATUS_OK ? text != NULL : text == NULL);
     limber_free(text);
@@ -448,7 +448,7 @@ static limber_status plan(limber_context *ctx)
     limber_status s = gemm_plan(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
                                 matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &text, NULL);
 
-    return told(s, text);
+    return free_text(s, text);
 }
 
 static limber_status epilogue_plan(limber_context *ctx)
@@ -456,7 +456,7 @@ static limber_status epilogue_plan(limber_context *ctx)
     char *text = NULL;
     limber_status s = epilogue_of(ctx, LIMBER_CONTRACT_CORRECT, f32, NULL, &text);
 
-    return told(s, text);
+    return free_text(s, text);
 }
 
 static limber_status conv_plan(limber_context *ctx)
@@ -467,7 +467,7 @@ static limber_status conv_plan(limber_context *ctx)
         &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
         &window, NULL, a, f64, b, f64, NULL, f64, &text, NULL);
 
-    return told(s, text);
+    return free_text(s, text);
 }
 
 static limber_status cut(limber_context *ctx)
@@ -512,13 +512,13 @@ static limber_status again(limber_context *ctx)
         limber_gemm(ctx,
                     &(limber_contract){ .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_NATIVE,
-                                        .scheme = "native" /* by a kernel, however small */ },
+                                        .scheme = "native" /* takes a kernel, however small */ },
                     8, 8, 8, NULL, matrix(a, f64, 8), matrix(b, f64, 8), NULL,
                     output_of(matrix(c, f64, 8)), &r);
 
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_plan(ctx, r.kernel, &text);
-    memcpy(c, before, sizeof c);        /* the calls after the first write none */
+    memcpy(c, before, sizeof c);        /* the calls after the first write nothing */
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_make(ctx, text, &r);
     limber_free(text);
@@ -570,7 +570,7 @@ static limber_status cache(limber_context *ctx)
 static const struct every_call {
     const char *name;
     limber_status (*call)(limber_context *ctx);
-    bool compiles; /* no prebuilt kernel serves it */
+    bool compiles; /* no prebuilt kernel computes it */
 } calls[] = {
     { "native", native },
     { "bits", bits },
@@ -642,7 +642,7 @@ static void reset(void)
     memcpy(c, before, sizeof c);
 }
 
-/* A context of the backend that keeps its kernels in the folder ("": nowhere). */
+/* Opens a context of the backend with its disk cache in the folder; "": without one. */
 static limber_status open_context(limber_context **ctx, const char *backend, const char *folder)
 {
     return limber_create(ctx, &(limber_config){ .size = sizeof(limber_config),
@@ -662,13 +662,13 @@ static bool runs_here(const char *backend)
     return true;
 }
 
-/* May a context of the backend, which it has by name, be asked? */
+/* Returns whether the backend has the call. */
 static bool serves(const char *backend, const struct every_call *call)
 {
     return !call->compiles || strcmp(backend, "llvm") || compiler_here();
 }
 
-/* Every call on every backend that runs here, each with an empty folder. */
+/* Runs the test for every call on every available backend, each with an empty folder. */
 __attribute__((unused)) static void each_call(void (*test)(const char *backend, const char *folder,
                                                            const struct every_call *call))
 {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by tests of programs: a folder of their own, also for kernels, and what they expect.
+# Sourced by tests of programs: makes a folder for the test and its kernels, and defines checks of
+# output.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 LIMBER_CACHE_DIR=$work/cache

@@ -15,14 +15,15 @@
 enum { HEADER = 512, XMM = 160, YMM_HIGH = 2, MASKS = 5, ZMM_HIGH = 6, ZMM_MORE = 7 };
 
 struct evex {
-    int map, opcode, prefix, wide, length, broadcast, zeroing, mask;   /* length: 0, 1, 2 */
+    /* length: 0, 1 or 2 for 128, 256 or 512 bits */
+    int map, opcode, prefix, wide, length, broadcast, zeroing, mask;
     int reg, second, rm, mod;
     uint64_t address;
     uint8_t immediate;
     int bytes;
 };
 
-/* ---- registers as the kernel saved them ------------------------------------------------------ */
+/* ---- registers in the signal frame ----------------------------------------------------------- */
 
 static uint8_t *component(uint8_t *area, int which)
 {
@@ -31,7 +32,7 @@ static uint8_t *component(uint8_t *area, int which)
 
     __cpuid_count(13, (unsigned)which, size, offset, c, d);
     memcpy(&present, area + HEADER, 8);
-    if (!(present >> which & 1)) { /* in its first state: all zeros */
+    if (!(present >> which & 1)) { /* in its initial state, all zeros */
         memset(area + offset, 0, size);
         present |= UINT64_C(1) << which;
         memcpy(area + HEADER, &present, 8);
@@ -44,7 +45,7 @@ static uint8_t *area_of(ucontext_t *c)
     return (uint8_t *)c->uc_mcontext.fpregs;
 }
 
-/* Where the q-th 16 bytes of a register are. */
+/* The address of the q-th 16 bytes of a vector register. */
 static uint8_t *quarter(ucontext_t *c, int reg, int q)
 {
     uint8_t *area = area_of(c);
@@ -82,7 +83,7 @@ static uint64_t general(const ucontext_t *c, int reg)
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-/* Bytes that one unit of a short displacement counts. */
+/* Bytes per unit of a compressed displacement (disp8*N). */
 static int tuple(const struct evex *i)
 {
     int vector = 16 << i->length;
@@ -158,7 +159,7 @@ static double value(uint16_t h)
     return h >> 15 ? -x : x;
 }
 
-/* To the nearest, ties to even; sums and products of two halves are exact in binary64. */
+/* Rounds to binary16, ties to even; sums and products of two halves are exact in binary64. */
 static uint16_t half(double x)
 {
     uint16_t sign = signbit(x) ? 0x8000 : 0;
@@ -247,7 +248,7 @@ static void widen(ucontext_t *c, const struct evex *i)
     put(c, i->reg, d);
 }
 
-/* ORD and UNORD. */
+/* Executes a comparison by ORD or UNORD. */
 static bool compare(ucontext_t *c, const struct evex *i)
 {
     uint8_t a[64], b[64];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Executes the few instructions of AVX-512 FP16 that kernels use, on the registers of a signal. */
+ * Emulates the AVX-512 FP16 instructions that kernels use, on the registers in a signal frame. */
 #ifndef LIMBER_FP16_EMULATOR_H
 #define LIMBER_FP16_EMULATOR_H
 
-/* The length of the instruction at the context's RIP, which has been executed; 0: it is none of
- * these.  context: a ucontext_t. */
+/* Executes the instruction at the context's RIP (a ucontext_t) and returns its length; 0: not one
+ * of these. */
 int fp16_execute(void *context);
 
 #endif

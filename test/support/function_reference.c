@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { USUAL = 160, MOST = 440 }; /* bits */
+enum { USUAL = 160, MOST = 440 }; /* bits of precision */
 
-static mpfr_t x, y, t, u; /* the argument, the value, and room */
+static mpfr_t x, y, t, u; /* the argument, the value, and temporaries */
 static bool ready;
 
-/* Beyond such arguments a power of e only says that it is tiny, or too large. */
-static void cut(mpfr_t v, double most)
+/* Limits an argument of exp: beyond `most` the power is only known to be tiny or huge. */
+static void limit(mpfr_t v, double most)
 {
     if (mpfr_inf_p(v))
         return;
@@ -22,12 +22,12 @@ static void cut(mpfr_t v, double most)
         mpfr_set_d(v, -most, MPFR_RNDN);
 }
 
-/* y = x / (1 + e^-v) for v = u; x is no NaN */
+/* Computes y = x / (1 + e^-v) for v = u; x is no NaN. */
 static void gate(void)
 {
     int low = mpfr_signbit(x);
 
-    cut(u, mpfr_signbit(u) ? 3000 : 200);
+    limit(u, mpfr_signbit(u) ? 3000 : 200);
     mpfr_neg(t, u, MPFR_RNDN);
     mpfr_exp(t, t, MPFR_RNDN);
     mpfr_add_ui(t, t, 1, MPFR_RNDN);
@@ -39,7 +39,7 @@ static void gate(void)
 static void gelu(void)
 {
     mpfr_set(t, x, MPFR_RNDN);
-    cut(t, mpfr_signbit(x) ? 90 : 20);
+    limit(t, mpfr_signbit(x) ? 90 : 20);
     mpfr_sqrt_ui(u, 2, MPFR_RNDN);
     mpfr_div(t, t, u, MPFR_RNDN);
     mpfr_neg(t, t, MPFR_RNDN);
@@ -67,7 +67,7 @@ static void gelu_tanh(void)
 static void softplus(void)
 {
     mpfr_abs(t, x, MPFR_RNDN);
-    cut(t, mpfr_signbit(x) ? 3000 : 200);
+    limit(t, mpfr_signbit(x) ? 3000 : 200);
     mpfr_neg(t, t, MPFR_RNDN);
     mpfr_exp(t, t, MPFR_RNDN);
     mpfr_log1p(y, t, MPFR_RNDN);
@@ -78,7 +78,7 @@ static void softplus(void)
 static void softsign(void)
 {
     mpfr_abs(t, x, MPFR_RNDN);
-    mpfr_add_ui(t, t, 1, MPFR_RNDU); /* so that the value stays below 1 */
+    mpfr_add_ui(t, t, 1, MPFR_RNDU); /* keeps the value below 1 */
     mpfr_div(y, x, t, MPFR_RNDZ);
     if (mpfr_inf_p(x))
         mpfr_set_si(y, mpfr_signbit(x) ? -1 : 1, MPFR_RNDN);
@@ -95,7 +95,7 @@ static void hardswish(void)
         mpfr_set(y, x, MPFR_RNDN);
 }
 
-/* y = f(x), which may change x; x is no NaN. */
+/* Computes y = f(x) and may change x; x is no NaN. */
 static void reference(limber_function f, double p, double q)
 {
     switch (f) {
@@ -105,17 +105,17 @@ static void reference(limber_function f, double p, double q)
     case LIMBER_FUNCTION_ASIN: mpfr_asin(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_ACOS: mpfr_acos(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_ATAN: mpfr_atan(y, x, MPFR_RNDN); break;
-    case LIMBER_FUNCTION_SINH: cut(x, 800), mpfr_sinh(y, x, MPFR_RNDN); break;
-    case LIMBER_FUNCTION_COSH: cut(x, 800), mpfr_cosh(y, x, MPFR_RNDN); break;
-    case LIMBER_FUNCTION_TANH: cut(x, 100), mpfr_tanh(y, x, MPFR_RNDN); break;
+    case LIMBER_FUNCTION_SINH: limit(x, 800), mpfr_sinh(y, x, MPFR_RNDN); break;
+    case LIMBER_FUNCTION_COSH: limit(x, 800), mpfr_cosh(y, x, MPFR_RNDN); break;
+    case LIMBER_FUNCTION_TANH: limit(x, 100), mpfr_tanh(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_ASINH: mpfr_asinh(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_ACOSH: mpfr_acosh(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_ATANH: mpfr_atanh(y, x, MPFR_RNDN); break;
-    case LIMBER_FUNCTION_EXP: cut(x, 800), mpfr_exp(y, x, MPFR_RNDN); break;
+    case LIMBER_FUNCTION_EXP: limit(x, 800), mpfr_exp(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_EXPM1:
         if (!mpfr_inf_p(x) && mpfr_cmp_si(x, -200) < 0)
             mpfr_set_si(x, -200, MPFR_RNDN);
-        cut(x, 800), mpfr_expm1(y, x, MPFR_RNDN);
+        limit(x, 800), mpfr_expm1(y, x, MPFR_RNDN);
         break;
     case LIMBER_FUNCTION_LOG: mpfr_log(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_LOG2: mpfr_log2(y, x, MPFR_RNDN); break;
@@ -162,7 +162,7 @@ static void reference(limber_function f, double p, double q)
     case LIMBER_FUNCTION_SOFTSIGN: softsign(); break;
     case LIMBER_FUNCTION_SOFTPLUS: softplus(); break;
     case LIMBER_FUNCTION_TANH_SHRINK:
-        mpfr_set(t, x, MPFR_RNDN), cut(t, 100), mpfr_tanh(t, t, MPFR_RNDN);
+        mpfr_set(t, x, MPFR_RNDN), limit(t, 100), mpfr_tanh(t, t, MPFR_RNDN);
         mpfr_sub(y, x, t, MPFR_RNDN);
         if (mpfr_zero_p(x))
             mpfr_set(y, x, MPFR_RNDN);
@@ -183,7 +183,8 @@ static void reference(limber_function f, double p, double q)
     }
 }
 
-/* y as a double, rounded to odd, which keeps what a narrower format needs. */
+/* Returns y rounded to odd in binary64, which keeps all that rounding to a narrower format
+ * needs. */
 static double to_odd(void)
 {
     double d = mpfr_get_d(y, MPFR_RNDZ);
@@ -197,7 +198,7 @@ static double to_odd(void)
     return d == 0 ? (mpfr_signbit(y) ? -0x1p-1074 : 0x1p-1074) : d;
 }
 
-/* 1 - tanh x and so on need many bits where x is large, x - sin x where it is small. */
+/* Sets the precision: 1 - tanh x and the like need many bits for large x, x - sin x for small x. */
 static void set_precision(mpfr_prec_t bits)
 {
     if (!ready)

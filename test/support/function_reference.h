@@ -7,11 +7,11 @@
 
 #include <limber/ops.h>
 
-/* The exact value, rounded to odd in binary64: what a format of at most 50 fraction bits needs to
- * be rounded to in any direction. */
+/* The exact value, rounded to odd in binary64, from which a format of at most 50 fraction bits can
+ * be rounded in any direction. */
 double ref_function(limber_function f, double p, double q, double from);
-/* The error of `got` beside the value of the last call, in units of its last place in a format of
- * `bits` bits whose numbers are multiples of 2^least.  Once a call. */
+/* The error of `got` beside the last call's value, in units in the last place of a format with
+ * `bits` bits and multiples of 2^least.  Call it once per value. */
 double ref_function_error(double got, int bits, int least);
 
 #endif

@@ -162,7 +162,7 @@ void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run
 {
     int capability = gpu_capability();
 
-    if (getenv("LIMBER_TEST_GPU") || SANITIZED) /* kernels are not sanitized */
+    if (getenv("LIMBER_TEST_GPU") || SANITIZED) /* sanitizers do not see kernels */
         skip();
     for (size_t i = 0; i < count; i++) {
         pid_t child;

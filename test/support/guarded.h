@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory between pages without access: what reads or writes beyond it crashes. */
+ * Memory between guard pages: a read or write outside it crashes. */
 #ifndef LIMBER_TEST_GUARDED_H
 #define LIMBER_TEST_GUARDED_H
 
@@ -13,7 +13,7 @@ struct guarded {
     size_t all;
 };
 
-/* At the end of its pages, or at their beginning. */
+/* Allocates at the end of its pages, or at their beginning. */
 static inline struct guarded guarded(size_t bytes, bool at_end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page + page;

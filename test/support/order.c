@@ -39,7 +39,7 @@ double order_load(limber_format f, const void *p)
     return v;
 }
 
-/* Of the formats that the tests use. */
+/* Returns whether chains are of f32, for the formats that the tests use. */
 bool order_is_narrow(limber_format a, limber_format b, limber_format c)
 {
     return !is(a, LIMBER_F64) && !is(b, LIMBER_F64) && !is(c, LIMBER_F64);

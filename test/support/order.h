@@ -10,13 +10,13 @@
 
 /* The number at p. */
 double order_load(limber_format f, const void *p);
-/* Chains and sum are of f32. */
+/* Returns whether chains and their sum are of f32. */
 bool order_is_narrow(limber_format a, limber_format b, limber_format c);
-/* The sum of a_p b_p. */
+/* The sum of a_p b_p in the stated order. */
 double order_sum(bool narrow, const double *a, const double *b, int64_t k);
-/* *c = alpha sum + beta *c; alpha and beta are in C's format, NULL where they are not given. */
+/* Stores *c = alpha sum + beta *c; alpha and beta are in C's format, NULL where absent. */
 void order_store(limber_format f, void *c, double sum, const void *alpha, const void *beta);
-/* All of a GEMM. */
+/* Computes a whole GEMM in the stated order. */
 void order_gemm(const limber_problem *p);
 
 #endif

@@ -16,7 +16,7 @@
 
 extern const struct backend limber_backend_cuda;
 
-/* Of `letters`, one a dimension. */
+/* A type with one dimension for each of `letters`. */
 static struct type type_of(limber_format f, const char *letters)
 {
     struct type t = { .format = f, .rank = (int)strlen(letters), .count = 1 };
@@ -50,7 +50,7 @@ static void start(struct plan *p, const char *name, const struct planned *x)
                     0;
 }
 
-/* alpha times node `product` plus beta times C0, in the result's format. */
+/* Adds the nodes of alpha times node `product` plus beta times C0, in the result's format. */
 static void finish(struct plan *p, int product, const struct planned *x)
 {
     struct type t = p->node[product].type;
@@ -203,7 +203,7 @@ static bool run_plan(const struct backend *b, const struct plan *p, const struct
     return plan_launch(b, p, t, &call, d);
 }
 
-/* chunk: 0, or of an exact scheme */
+/* chunk: products in a chain of an exact scheme, or 0 */
 static void compare_plans(const char *scheme, limber_format f, limber_format result, enum data data,
                           int64_t m, int64_t n, int64_t k, int64_t chunk)
 {
@@ -221,7 +221,7 @@ static void compare_plans(const char *scheme, limber_format f, limber_format res
     plan_state(&p,
                &(struct planned){ chunk ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_FAST, scheme, f,
                                   result, &a.mask, &b.mask, chunk ? 14 : 10, false });
-    p.split = LIMBER_SPLIT_AHEAD; /* test_cuda_split has the other way */
+    p.split = LIMBER_SPLIT_AHEAD; /* test_cuda_split tests limbs made inside */
     if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
         if (!gpu_lacks(d.text))
             fail_msg("%s", d.text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests that use a backend without a context, which would give it the user's wishes. */
+ * Applies the user's environment settings in tests that use a backend without a context, which
+ * would apply them. */
 #ifndef LIMBER_TEST_SETTINGS_H
 #define LIMBER_TEST_SETTINGS_H
 

@@ -15,7 +15,8 @@
 
 #include <cmocka.h>
 
-/* In every test that uses this file: what nobody has written is no zero and not the last call's. */
+/* Poisons fresh memory in every test that uses this file, so that unwritten memory is neither zero
+ * nor left from an earlier call. */
 __attribute__((constructor)) static void poison_memory(void)
 {
     limber_poisons = true;
@@ -128,7 +129,7 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count)
         assert_int_equal(
             limber_convert((char *)p + i * f.size, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST),
             LIMBER_STATUS_OK);
-        /* low halves of wide formats are not left empty */
+        /* fills the low halves of wide formats, too */
         if (!integer && isfinite(x) && x != 0 && d <= DATA_spread && d != DATA_bytes &&
             d != DATA_ints && rng_below(r, 2)) {
             if (f.kind == LIMBER_KIND_DD) {
@@ -232,7 +233,7 @@ static void round_float(mpfr_t x, limber_format f)
     t = mpfr_prec_round(x, f.frac_bits + 1, MPFR_RNDN);
     t = mpfr_check_range(x, t, MPFR_RNDN);
     mpfr_subnormalize(x, t, MPFR_RNDN);
-    if (f.flags & LIMBER_FORMAT_NO_INF) { /* all ones is NaN, and so is what goes beyond */
+    if (f.flags & LIMBER_FORMAT_NO_INF) { /* all ones is NaN, which is also the overflow result */
         mpfr_t last;
 
         mpfr_init2(last, 200);
@@ -250,7 +251,7 @@ static void round_float(mpfr_t x, limber_format f)
     mpfr_set_emax(emax);
 }
 
-/* dd: high is x rounded, low is what is left, rounded. */
+/* dd: high is x rounded, low is the rest, rounded. */
 static bool rounds_to_dd(const mpfr_t x, const void *p)
 {
     double part[2], high, low;

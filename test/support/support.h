@@ -11,8 +11,7 @@
 #include <mpfr.h>
 #include <stdbool.h>
 
-/* Sanitizers look for faults of memory, which the same code with fewer numbers has as well: loops
- * over values are shorter for them.  Builds without them run all. */
+/* Sanitized builds find memory faults with fewer values, so their loops are shorter. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { SANITIZED = 1 };
 #elif defined(__has_feature)
@@ -25,20 +24,20 @@ enum { SANITIZED = 0 };
 enum { SANITIZED = 0 };
 #endif
 
-/* An emulator takes ten times as long, and its machine has no compiler for GPUs' stand-ins. */
+/* An emulator is ten times slower, and its machine has no compiler for the GPU stand-ins. */
 #if defined(LIMBER_TEST_EMULATED)
 enum { EMULATED = 1 };
 #else
 enum { EMULATED = 0 };
 #endif
-enum { BRIEF = SANITIZED || EMULATED }; /* tests do less */
+enum { BRIEF = SANITIZED || EMULATED }; /* tests take fewer cases */
 
-bool is_long(void); /* LIMBER_TEST_LONG is set: loops are as long as they get */
+bool is_long(void); /* LIMBER_TEST_LONG is set: tests take all cases */
 
-/* Whether a sweep over combinations takes case number `i`: one of `step`, with sanitizers and for
- * each of the stand-ins' architectures another one, so that all tiers together take more.  With
- * LIMBER_TEST_LONG=1, and on a GPU, all are taken.  `step` is at most the number of cases that
- * share what could be wrong. */
+/* Returns whether a sweep takes case i: one of `step`, chosen differently under sanitizers and for
+ * each stand-in's architecture, so that all configurations together cover more.  LIMBER_TEST_LONG=1
+ * and a GPU take all cases.  `step` is at most the number of cases in which the same fault would
+ * show. */
 bool is_taken(size_t i, int step);
 
 /* ---- random ---------------------------------------------------------------------------------- */
@@ -50,7 +49,7 @@ uint64_t rng_next(struct rng *r);
 int rng_below(struct rng *r, int n); /* 0 <= x < n */
 double rng_unit(struct rng *r); /* [0, 1) */
 
-/* What a matrix holds. */
+/* The contents of a matrix. */
 enum data {
     DATA_unit, /* uniform in (-1, 1) */
     DATA_bytes, /* integers 0..255 */
@@ -60,8 +59,8 @@ enum data {
     DATA_tiny, /* around the smallest normal, subnormals too */
     DATA_zeros, /* mostly zeros of both signs */
     DATA_special, /* a few NaN and infinities */
-    DATA_ties, /* few bits: results often lie half-way */
-    DATA_nothing, /* zeros of both signs, nothing else */
+    DATA_ties, /* few bits, so that results are often midpoints */
+    DATA_nothing, /* only zeros, of both signs */
     DATA_count
 };
 const char *data_name(enum data d);
@@ -70,21 +69,21 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count);
 
 limber_format named(const char *name);
 
-/* The same bytes, or NaN both: one is as good as another. */
+/* Returns whether two numbers have the same bits or are both NaN. */
 bool same_number(limber_format f, const void *x, const void *y);
 
-/* Memory for a result, filled with what no result is. */
+/* Allocates memory for a result, filled with bytes that no result has. */
 char *poisoned(size_t bytes);
 
 /* ---- MPFR ------------------------------------------------------------------------------------ */
 
-enum { REF_BITS = 70000 }; /* more than any sum of products of binary128 */
+enum { REF_BITS = 70000 }; /* more bits than any sum of products of binary128 needs */
 
-/* The element at p, exactly; decoded here, not by the library. */
+/* Loads the element at p exactly, without the library's decoder. */
 void ref_load(mpfr_t x, limber_format f, const void *p);
-/* Is *p the value x rounded once to nearest-even (subnormals, overflow, signed zero)? */
+/* Returns whether *p is x rounded once to nearest-even (subnormals, overflow, signed zero). */
 bool ref_rounds_to(const mpfr_t x, limber_format f, const void *p);
-/* sum and sum of absolute values of a_i b_i; strides in elements. */
+/* Computes the sums of a_i b_i and of |a_i b_i|; strides in elements. */
 void ref_dot(mpfr_t sum, mpfr_t absolute, limber_format fa, const void *a, int64_t sa,
              limber_format fb, const void *b, int64_t sb, int64_t k);
 /* |x - *p| / scale as a double; 0/0 is 0. */

@@ -6,11 +6,12 @@
 #ifdef LIMBER_HAVE_LLVM
 #include "backends/llvm/cpu.h"
 
-/* needs: of the CPU, to run here. */
+/* needs: CPU features required to run the kernels here. */
 static const struct target_case {
     const char *needs, *text;
     unsigned emulated;
-    const char *i8, *f64, *never;       /* words of the assembly */
+    /* instructions that the assembly must contain; never: that it must not */
+    const char *i8, *f64, *never;
 } targets[] = {
     { "avx2",
       "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
@@ -78,7 +79,7 @@ static const struct target_case {
       0, "usmopa", "fmopa", "sdot" },
 };
 
-/* Of another architecture than this machine's: compiled, not run. */
+/* Returns whether the target has another architecture than this machine: compiled, not run. */
 static inline bool is_foreign(const struct target *t)
 {
     return (limber_cpu_of(t) & CPU_neon) != (limber_cpu() & CPU_neon);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units: random ones, and what tests of them share. */
+ * Random simulated units, and helpers that tests of units share. */
 #include "unit_any.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static const char *any_format(struct rng *r, char *text, bool wide)
     return text;
 }
 
-static const char *more(struct rng *r)
+static const char *random_flags(struct rng *r)
 {
     static const char *const all[] = { "", "", "", "", ":sat", ":inf", ":ftz", ":sat:ftz" };
 
@@ -46,7 +46,7 @@ static void add_words(char *text, size_t size, const char *form, ...)
     va_end(list);
 }
 
-/* Operands alone may lack a -0. */
+/* A random operand format; only operands may lack -0. */
 static const char *any_operand(struct rng *r, char *text)
 {
     return rng_below(r, 8) ? any_format(r, text, rng_below(r, 3) == 0) :
@@ -60,7 +60,7 @@ static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
     char acc[32];
 
     snprintf(t, size, "in=%s acc=%s:%s%s block=%d frac=%d", in, any_format(r, acc, true),
-             any_mode(r, true), more(r), block, frac);
+             any_mode(r, true), random_flags(r), block, frac);
     if (rng_below(r, 3) == 0) {
         add_words(t, size, " late=%d halves=%s", frac + rng_below(r, 41 - frac),
                   rng_below(r, 2) ? "yes" : "no");
@@ -80,7 +80,7 @@ static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
                                     "e8m0:7:even");
 }
 
-/* Blocks whose terms are sums of neighbours. */
+/* Describes blocks whose terms are sums of neighbouring products. */
 static void describe_sums(struct rng *r, char *t, size_t size)
 {
     static const char *const small[] = { "e2m1", "e3m2", "e2m3", "(1,2,4)", "(1,3,3)" };
@@ -88,8 +88,8 @@ static void describe_sums(struct rng *r, char *t, size_t size)
     char acc[32];
 
     snprintf(t, size, "in=%s acc=%s:%s%s block=%d sub=%d frac=%d zeros=%s", small[rng_below(r, 5)],
-             any_format(r, acc, true), any_mode(r, true), more(r), block, sub, 1 + rng_below(r, 40),
-             rng_below(r, 4) ? "drop" : "keep");
+             any_format(r, acc, true), any_mode(r, true), random_flags(r), block, sub,
+             1 + rng_below(r, 40), rng_below(r, 4) ? "drop" : "keep");
     if (rng_below(r, 3))
         add_words(t, size, " scale=%s:%d", rng_below(r, 2) ? "e8m0" : "ue4m3",
                   sub * (1 + rng_below(r, 3)));
@@ -118,9 +118,9 @@ static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
     char mul[32], acc[32], other[32];
     const char *p = any_format(r, mul, wide), *s = rng_below(r, 3) ? p : any_format(r, acc, true);
 
-    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), more(r));
+    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), random_flags(r));
     if (rng_below(r, 4))
-        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), more(r));
+        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), random_flags(r));
     if (tree)
         add_words(t, size, " block=%d tree=yes", 2 << rng_below(r, 4));
     else if (rng_below(r, 2))

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units, random ones and operands for them, and what tests of them share. */
+ * Random simulated units, operands for them, and helpers that tests of units share. */
 #ifndef LIMBER_TEST_UNIT_ANY_H
 #define LIMBER_TEST_UNIT_ANY_H
 
 #include "support.h"
 
-/* Of a description; fails the test where it is none. */
+/* Parses a description; fails the test where it is invalid. */
 limber_unit unit(const char *text);
-/* A random description and, in text, its words. */
+/* Makes a random unit, with its description in text. */
 limber_unit any_unit(struct rng *r, char *text, size_t size);
 
-enum { VALUE_KINDS = 8 };       /* of data */
+enum { VALUE_KINDS = 8 };       /* kinds of data */
 double any_value(struct rng *r, int kind);
-double *any_matrix(struct rng *r, int64_t count, int kind);     /* of binary32 numbers */
-/* The same in a format, to be freed. */
+/* random numbers of binary32; the caller frees them */
+double *any_matrix(struct rng *r, int64_t count, int kind);
+/* Converts to a format; the caller frees the result. */
 void *converted(const double *x, size_t count, limber_format f);
-/* The first of `count` results that is another number, with both as binary64; -1: none is. */
+/* Returns the first of `count` results that differs, with both values as binary64; -1: none
+ * does. */
 int64_t first_difference(limber_format f, const void *want, const void *got, size_t count,
                          double value[2]);
 
-/* A small convolution in which strides, dilation, padding and groups differ by direction. */
+/* A small convolution whose strides, dilation, padding and groups differ by direction. */
 extern const limber_conv uneven_conv;
-/* By two contexts, the second of which takes a scheme (NULL: its own choice): the same bits. */
+/* Convolves in two contexts, the second with a scheme (NULL: its own choice), and expects the same
+ * bits. */
 void same_simulated_conv(struct rng *r, const char *text, limber_layout layout,
                          limber_context *const ctx[2], const char *scheme);
 

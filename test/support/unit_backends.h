@@ -8,7 +8,7 @@
 extern limber_context *backend[2]; /* interp, llvm (NULL: none) */
 extern const char *const backend_name[2];
 
-/* Set-up and end of a group of cmocka's tests. */
+/* Set-up and tear-down of a group of cmocka tests. */
 int make_contexts(void **state);
 int drop_contexts(void **state);
 

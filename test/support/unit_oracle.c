@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An oracle for simulated units: every sum and product is exact in MPFR until a step rounds it. */
+ * A reference for simulated units: sums and products are exact in MPFR until a step rounds them. */
 #include "unit_oracle.h"
 
 #include "limber/research.h"
@@ -20,7 +20,7 @@ struct lost {
 
 static double largest(limber_format f)
 {
-    int top = (1 << f.exp_bits) - 1;        /* the field of the largest exponent */
+    int top = (1 << f.exp_bits) - 1;        /* the largest exponent field */
     double frac = 2 - ldexp(1, -f.frac_bits);
 
     if (f.flags & LIMBER_FORMAT_NO_INF)
@@ -41,7 +41,7 @@ static double not_finite(limber_format f, bool nan, bool minus)
     return isnan(v) || nan ? v : minus ? -v : v;
 }
 
-/* Whole units of y >= 0. */
+/* Rounds y >= 0 to whole units. */
 static void to_units(mpfr_t y, const limber_step *s, bool minus, uint32_t r, int bits)
 {
     mpfr_t t, d;
@@ -144,7 +144,7 @@ static int exponent(double x)
     return e - 1;
 }
 
-/* Of an encoding: subnormal numbers have the exponent of the smallest normal one. */
+/* The exponent field of x; subnormal numbers have that of the smallest normal one. */
 static int encoded(limber_format f, double x)
 {
     int least = 1 - f.bias, e = x == 0 ? least : exponent(x);
@@ -166,7 +166,7 @@ static double block_scale(const limber_unit *u, const limber_step *s, double mos
     if (most == 0)
         return 1;
     if (u->scale == LIMBER_SCALE_UE4M3) {
-        mpfr_init2(x, BITS); /* as good as exact: a tie is a short fraction */
+        mpfr_init2(x, BITS); /* enough to be exact: a tie is a short fraction */
         mpfr_set_d(x, most, MPFR_RNDN);
         mpfr_div_d(x, x, largest(s->format), MPFR_RNDN);
         v = round_exact(&ue4m3, x, 0, 0, &lost);
@@ -251,7 +251,7 @@ static uint32_t number(const struct oracle *o, uint32_t stream, int64_t index)
     return limber_unit_random(o->u->seed, o->i, o->j, stream, (uint32_t)index);
 }
 
-/* a + b exactly; +0 unless both are -0. */
+/* Adds a + b exactly; +0 unless both are -0. */
 static void exact_sum(mpfr_t x, double a, const mpfr_t b)
 {
     mpfr_add_d(x, b, a, MPFR_RNDN);
@@ -336,7 +336,7 @@ static void cut(mpfr_t sum, const mpfr_t x, int unit, bool counted, limber_stati
     mpfr_clear(t);
 }
 
-/* to the grid of 2^unit, downwards */
+/* Rounds down to a multiple of 2^unit. */
 static void floor_to(mpfr_t x, int unit)
 {
     mpfr_mul_2si(x, x, -unit, MPFR_RNDN);
@@ -344,8 +344,8 @@ static void floor_to(mpfr_t x, int unit)
     mpfr_mul_2si(x, x, unit, MPFR_RNDN);
 }
 
-/* The sum of the terms of which `which` is true, cut at the largest one's exponent less frac; that
- * exponent, or FAR. */
+/* Sums the terms for which `which` is true, truncated at `frac` bits below the largest one's
+ * exponent; returns that exponent, or FAR. */
 static int sum_apart(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms,
                      int first, int step)
 {
@@ -360,7 +360,7 @@ static int sum_apart(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int
     return most;
 }
 
-/* The sum of term[0], which is acc, and the products behind it, as CDNA3 adds them. */
+/* Sums the accumulator term[0] and the products after it as CDNA3 does. */
 static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms)
 {
     const limber_unit *u = o->u;
@@ -387,7 +387,7 @@ static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int
     mpfr_clear(other);
 }
 
-static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
+static double add_fused(const struct oracle *o, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = o->u;
     mpfr_t term[129], sum;
@@ -439,7 +439,7 @@ static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
     return v;
 }
 
-static double chain(const struct oracle *o, double acc, int64_t from, int64_t to)
+static double add_chain(const struct oracle *o, double acc, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;
 
@@ -449,15 +449,15 @@ static double chain(const struct oracle *o, double acc, int64_t from, int64_t to
         if (u->tree)
             acc = count_add(o, acc, tree(o, p, u->block, end), 0);
         else if (u->block > 1)
-            acc = fused(o, acc, p, end - p);
+            acc = add_fused(o, acc, p, end - p);
         else
             acc = count_add(o, acc, multiply(o, p, number(o, 0, p)), number(o, 0, p));
     }
     return acc;
 }
 
-static double outer(const struct oracle *o, const limber_step *s, double sum, double x,
-                    uint32_t stream, int64_t index)
+static double add_outer(const struct oracle *o, const limber_step *s, double sum, double x,
+                        uint32_t stream, int64_t index)
 {
     struct lost lost;
     double v = add(o, s, sum, x, number(o, stream, index), &lost);
@@ -470,42 +470,43 @@ static double outer(const struct oracle *o, const limber_step *s, double sum, do
     return v;
 }
 
-/* Products at positions [from, to), every step-th, added one by one. */
-static double stride(const struct oracle *o, double sum, int64_t from, int64_t to, int64_t step)
+/* Adds products at positions [from, to), every step-th, one by one. */
+static double sum_strided(const struct oracle *o, double sum, int64_t from, int64_t to,
+                          int64_t step)
 {
     for (int64_t p = from; p < to; p += step)
         sum = count_add(o, sum, multiply(o, p, number(o, 0, p)), number(o, 0, p));
     return sum;
 }
 
-/* The sum of `width` lanes, every step-th from the first on, the node-th of the tree. */
-static double lanes(const struct oracle *o, int64_t from, int64_t to, int first, int step,
-                    int width, int node, int64_t index)
+/* Sums `width` lanes, every step-th from the first on, as node `node` of the tree. */
+static double sum_lanes(const struct oracle *o, int64_t from, int64_t to, int first, int step,
+                        int width, int node, int64_t index)
 {
     const int64_t left = o->u->unroll ? (to - from) % o->u->unroll : 0;
     const bool halves = o->u->join_halves;
     double x, y;
 
     if (width == 1) {
-        x = stride(o, 0, from + first, to - left, o->u->lanes);
-        return first == 0 && !o->u->rest_after ? stride(o, x, to - left, to, 1) : x;
+        x = sum_strided(o, 0, from + first, to - left, o->u->lanes);
+        return first == 0 && !o->u->rest_after ? sum_strided(o, x, to - left, to, 1) : x;
     }
-    x = lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
-    y = lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1, width / 2,
-              2 * node + 1, index);
-    /* a heap's node: its place among those of its level is that of its first lane */
-    return outer(o, &o->u->acc, x, y, 4,
-                 index * 16 + (halves ? o->u->lanes / width + first : node));
+    x = sum_lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
+    y = sum_lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1,
+                  width / 2, 2 * node + 1, index);
+    /* heap numbering: a node's index within its level is that of its first lane */
+    return add_outer(o, &o->u->acc, x, y, 4,
+                     index * 16 + (halves ? o->u->lanes / width + first : node));
 }
 
-static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
+static double add_part(const struct oracle *o, double sum, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;
     int64_t index = from / (u->group ? u->group : 1), end;
     double x;
 
     if (!u->group)
-        return chain(o, sum, from, to);
+        return add_chain(o, sum, from, to);
     for (int64_t p = from; p < to; p = end, index++) {
         const int64_t left = to - p, half = left / 2;
 
@@ -514,13 +515,13 @@ static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
             for (end = p + half + (u->halve == 1 ? left % 2 : 0); (end - p) % u->halve; end++)
                 ;
         if (u->lanes) {
-            x = lanes(o, p, end, 0, 1, u->lanes, 1, index);
+            x = sum_lanes(o, p, end, 0, 1, u->lanes, 1, index);
             if (u->rest_after)
-                x = stride(o, x, end - (end - p) % u->unroll, end, 1);
+                x = sum_strided(o, x, end - (end - p) % u->unroll, end, 1);
         } else {
-            x = chain(o, 0, p, end);
+            x = add_chain(o, 0, p, end);
         }
-        sum = outer(o, &u->outer, sum, x, 1, index);
+        sum = add_outer(o, &u->outer, sum, x, 1, index);
     }
     return sum;
 }
@@ -538,10 +539,10 @@ double oracle_dot(const limber_unit *u, const struct oracle_value *a, const stru
 
     length = (length + whole - 1) / whole * whole;
     if (u->split == 1)
-        sum = part(&o, sum, 0, k);
+        sum = add_part(&o, sum, 0, k);
     for (int64_t p = 0; u->split > 1 && p < k; p += length)
-        sum = outer(&o, &u->total, sum, part(&o, 0, p, p + length < k ? p + length : k), 2,
-                    p / length);
+        sum = add_outer(&o, &u->total, sum, add_part(&o, 0, p, p + length < k ? p + length : k), 2,
+                        p / length);
     for (int64_t p = 0; p < k; p++)
         counts->nonzero +=
             a[p].value != 0 && b[p].value != 0 && isfinite(a[p].value) && isfinite(b[p].value);

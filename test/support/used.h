@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory as a long-lived program gives it: full of what was there before.  Fresh pages are zero,
- * which hides reads of what nobody wrote. */
+ * An allocator that returns memory full of old data, as in a long-lived program.  Fresh pages are
+ * zero, which hides reads of uninitialised memory. */
 #ifndef LIMBER_TEST_USED_H
 #define LIMBER_TEST_USED_H
 

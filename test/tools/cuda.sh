@@ -69,8 +69,8 @@ says "a kernel that fails" "CUDA_ERROR_LAUNCH_FAILED" \
     product SIMT_FAULT="                if (row < r.m)=>                if (row <= r.m)" \
     LIMBER_CACHE=off
 
-# Kernels that come along: NVRTC is not asked again, whatever the device's clock; devices of another
-# architecture, and damage, have NVRTC compile.
+# With copied cubins NVRTC is not called, whatever the device's clock; for a device of another
+# architecture, or damaged cubins, NVRTC compiles.
 carried() {  # VARIABLE=VALUE...
     product LIMBER_CACHE=off LIMBER_CUBINS="$dir/cubins" LIMBER_NVRTC=/nonexistent/libnvrtc.so "$@"
 }
@@ -86,7 +86,7 @@ product LIMBER_CACHE=off LIMBER_CUBINS="$dir/cubins" LIMBER_KEEP_CUBINS="$dir/cu
     > "$dir/out" 2>&1 && carried > "$dir/out" 2>&1 ||
     { echo "kernels in the place of damaged ones:"; cat "$dir/out"; bad=1; }
 
-# The way of tools/gpu.sh --collect: programs are kept and compiled elsewhere.
+# As tools/gpu.sh --collect does: programs are stored and compiled elsewhere.
 mkdir "$dir/programs"
 product LIMBER_CACHE=off SIMT_PROGRAMS="$dir/programs" > "$dir/out" 2>&1 &&
     LIMBER_KEEP_CUBINS=$dir/collected "$collect" "$dir"/programs/*.cu >> "$dir/out" 2>&1 &&
@@ -94,8 +94,8 @@ product LIMBER_CACHE=off SIMT_PROGRAMS="$dir/programs" > "$dir/out" 2>&1 &&
     { echo "kernels that were collected:"; cat "$dir/out"; bad=1; }
 says "a text that is no program" "no program that SIMT_PROGRAMS kept" "$collect" "$dir/out"
 
-# unlike TEXT ENVIRONMENT...: --check tells how many elements the instructions compute unlike the
-# model of the unit
+# unlike TEXT ENVIRONMENT...: --check reports how many elements the instructions compute differently
+# from the unit's model
 unlike() {
     text=$1
     shift

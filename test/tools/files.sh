@@ -157,7 +157,7 @@ while read -r words; do
     # shellcheck disable=SC2086
     expect 1 '^limber: standard output: ' sh -c '"$@" >&-' sh "$limber" $words
 done < commands
-# Nor does a file that is opened take its place.
+# A file that is opened must not take the descriptor of closed standard output.
 expect 1 '^limber: standard output: ' sh -c '"$0" gemm eye2.csv eye2.csv -o C.csv >&-' "$limber"
 expect 0 '^1,0 0,1 $' sh -c 'tr "\n" " " < C.csv'
 

@@ -11,13 +11,13 @@ gpu() {
     "$limber" gpu --backend "${backend:-auto}" "$@"
 }
 
-# rows, of all groups whose works are small
+# rows of all groups that have small problems
 expect 0 'cuBLAS SGEMM +[0-9.]+ +[0-9.]+ .*TFLOPS' gpu --rows fp32 --sizes 33
 expect 0 'Limber native .* x cuBLAS SGEMM' echo "$out"
 expect 0 'Limber fp32-f fast' echo "$out"
 expect 0 'not emulated' echo "$out"
 expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20
-# JSON: the device, then a line a row, then the sum
+# JSON: the device, then one line per row, then the summary
 gpu --rows fp32 --sizes 33 --json > all.json 2> progress || echo 'failed' >> all.json
 expect 0 '^\{"limber":.*"capability":90.*"sm_mhz":1234,.*"clocks":"by NVML".*"name":"cuBLAS","usable":true' head -n 1 all.json
 expect 0 '"group":"fp32".*"data":"uniform.*"state":"ok".*"sm_mhz":1234,.*"watts":512.5,' sed -n 2p all.json
@@ -47,7 +47,7 @@ if "$limber" formats > /dev/null && LIMBER_BACKEND=llvm "$limber" cache info > /
     expect 0 'conv1 7x7/2, NCHW .*cuDNN' gpu --rows conv --batch 1 --seconds 3
 fi
 
-# what is wrong is marked, whoever computed it
+# wrong results are marked, whichever library computed them
 expect 1 'cuBLAS SGEMM +WRONG: row 32, column 32' env GPU_MOCK=sgemm "$limber" gpu --backend auto --rows fp32 --sizes 33
 expect 1 '"state":"WRONG","why":"row 32, column 32' env GPU_MOCK=sgemm "$limber" gpu --backend auto --rows fp32 --sizes 33 --by sgemm --json
 expect 0 '"wrong":3,"skipped":0' echo "$out"
@@ -56,7 +56,7 @@ expect 1 'Limber.* WRONG' env GPU_MOCK=copy "$limber" gpu --backend auto --rows 
 expect 1 'copy on the device.*FAILED|fault|lost' env GPU_MOCK=fault "$limber" gpu --backend auto --rows fp32 --sizes 9
 expect 1 'replayed by a CUDA graph.* WRONG' env GPU_MOCK=graph "$limber" gpu --backend auto --rows small --sizes 16
 
-# what is absent is skipped, with a reason
+# missing libraries are skipped, with a reason
 expect 0 'BF16x9 +skipped: .*does not offer' env GPU_MOCK=declines "$limber" gpu --backend auto --rows fp32 --sizes 9
 expect 0 'cuBLAS: skipped' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 \
     --sizes 9
@@ -69,7 +69,7 @@ ln -s "$mock/libcuda.so.1" 'the driver.so'
 expect 0 '"capability":90' env LIMBER_CUDA="$work/the driver.so" "$limber" gpu --probe
 expect 77 'has no cuInit' env LIMBER_CUDA="$mock/libcudnn.so.9" "$limber" gpu
 
-# cuBLAS is there before the context is made, so Limber may multiply by it
+# cuBLAS is loaded before the context is made, so Limber may multiply by it
 stand_ins() {
     env LIMBER_CUDA="$cuda" LIMBER_NVRTC="$nvrtc" LD_LIBRARY_PATH="$(dirname "$idle")" "$@"
 }
@@ -89,7 +89,7 @@ echo damaged > deps/cubins.tar.xz
 expect 2 'gpu.sh: deps/cubins.tar.xz cannot be unpacked' stand_ins GPU_BUILD=build sh "$script" --deps deps results
 expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
 
-# collecting, in folders with spaces; kernels for another machine are not taken along
+# collecting in folders with spaces; kernels for other machines are left out
 mkdir -p 'a build/tools' 'a build/cubins' nothing
 ln -s "$(dirname "$cuda")" 'a build/test'
 ln -s "$limber" 'a build/tools/limber'
@@ -136,7 +136,7 @@ expect 0 '^143$' echo $?
 expect 0 'stopped; what there is' cat stopped.log
 expect 0 '"step": "fp32-4096".*"stopped": true' cat 'its results/results.jsonl'
 
-# one during the build ends what builds: the pipe has no writer any more
+# a signal during the build ends the build's processes: the pipe has no writer any more
 mkdir -p slow
 mkfifo pipe
 cat > slow/cmake << 'END'

@@ -125,7 +125,7 @@ def read(folder, name):
 
 
 def ours():
-    """Processes with this test's folder in their environment, but this one."""
+    """Returns other processes that have this test's folder in their environment."""
     found = []
     for pid in os.listdir('/proc'):
         try:
@@ -146,7 +146,7 @@ def refused(pattern, *arguments, **more):
 
 
 def steps(name, expected_status, *arguments, **more):
-    """A run with small sizes: its entries by step, in order, and its folder."""
+    """Runs with small sizes; returns the entries by step, in order, and the folder."""
     folder = os.path.join(WORK, name)
     generous = [word for step in ('fp64-4096', 'fp32-4096') if step in arguments[1].split(',')
                 for word in ('--limit', step + '=300')]
@@ -168,7 +168,8 @@ def names(list_of):
 
 
 def plans():
-    """All expected times, with 35 smoke tests, fit; the short form has few of these tests."""
+    """The expected times, with 35 smoke tests, fit the limit; the short form has few of these
+    tests."""
     for more, most in (((), 580), (('--short',), 200)):
         status, text = run('--plan', BUILD, *more, MANY='35')
         last = text.strip().splitlines()[-1].split()
@@ -184,7 +185,7 @@ def plans():
 
 
 def everything():
-    """Nothing fails: all rows, and times of kernels by name."""
+    """Without a fault all rows succeed, and kernels are timed by name."""
     list_of, folder = steps('good', 0, '--steps', 'attributes,smoke,fp64-4096,fp32-4096',
                             ROWS_OPTIONS='--seconds 3')
     check(names(list_of) == ['attributes', 'smoke:first', 'smoke:second', 'smoke:third',
@@ -208,7 +209,7 @@ def everything():
 
 
 def misbehaviours():
-    """Each costs its step alone."""
+    """Each fault fails its own step only."""
     list_of, _ = steps('hang', 1, '--steps', 'attributes,fp64-4096,fp32-4096', '--limit',
                        'fp64-4096=2', FAULT_ROWS='fp64', FAULT='SIMT_HANG=3')
     check(names(list_of) == ['attributes', 'fp64-4096', 'probe', 'fp32-4096'], 'after a hang',
@@ -259,7 +260,7 @@ def misbehaviours():
 
 
 def tools():
-    """NVIDIA's tools that do not work are skipped; what they find is a failure."""
+    """NVIDIA tools that do not work are skipped; errors that they find are failures."""
     script(os.path.join(TOOLS, 'ncu'), NCU_SH)
     script(os.path.join(TOOLS, 'compute-sanitizer'), SANITIZER_SH)
     script(os.path.join(TOOLS, 'ctest'), CTEST_SH)
@@ -333,7 +334,7 @@ def bad_input():
     list_of, _ = steps('carried', 0, '--carried', os.path.relpath(kernels), '--steps', 'smoke')
     check(list_of[0]['stdout'][0]['cubins'] == os.path.realpath(kernels), 'kernels that are used',
           json.dumps(list_of))
-    hangs = os.path.join(WORK, 'hangs.so')      # who opens it waits for a writer
+    hangs = os.path.join(WORK, 'hangs.so')      # opening the pipe waits for a writer
     os.mkfifo(hangs)
     status, text = run('--carried', kernels, LIMBER_CUDA=hangs)
     check(status == 0, 'a driver that hangs when it is loaded', text)

@@ -11,7 +11,7 @@ for name in chromium chromium-browser google-chrome; do
 done
 [ -n "$browser" ] || echo "no chromium: how pages look is not tested"
 
-# A page in windows of two widths: what report_check.html says of it.
+# Shows a page in windows of two widths and prints the findings of report_check.html.
 looks() {  # page, pattern
     [ -n "$browser" ] || return 0
     cat "$1" "$check" > looked.html
@@ -44,7 +44,7 @@ END
 expect 0 '^    8 bits, error 1 +a <b> & c$' "$limber" report steps.json --html page.html
 expect 0 '<td class=w>a &lt;b&gt; &amp; c</td>' cat page.html
 expect 0 'No unit keeps 1e-09' cat page.html
-# Powers of ten are as far apart as each other, and so are 8, 12 and 16 bits; a 0 is hollow.
+# Powers of ten have equal distances, and so have 8, 12 and 16 bits; a 0 is hollow.
 expect 0 '^even$' awk -F '"' '
     /Error over the/ { on = 1 }
     on && /<circle/ && /title/ { n++; x[n] = $2; y[n] = $4 + 0; fill[n] = $8 }
@@ -143,7 +143,7 @@ expect 0 '^<h1>p&amp;q, .*1.0 s, 2 reports, no contract, by lib&lt;x&gt;</h1>$' 
 expect 0 '^<p class="good">No contract was stated' cat page.html
 expect 0 '^<h1>steps.json</h1>$' cat page.html
 looks page.html '2 charts, 4 tables.*id="verdict">good<'
-# What a simulated unit did, added up by routine and caller.
+# Counters of a simulated unit, summed by routine and caller.
 unit() {    # routine, n, caller, products, swamped
     printf '{"routine": "%s", "m": 4, "n": %s, "k": 4, "calls": 1, "served": true, ' "$1" "$2"
     printf '"scheme": "simulate", "caller": "%s", ' "$3"

@@ -29,7 +29,7 @@ safe() {    # pattern of the answer, command...: whatever its status
         head -n 20 out err | cat -v
     fi
 }
-# Every word of a report, or of a sweep, is followed by the text.
+# The text is appended to every word of a report, or of a sweep.
 hostile() {
     sed "s/\": \"\([^\"]*\)\"/\": \"\1$json<b id=x>\"/g" "$1" > "hostile_$1"
     safe '.' "$limber" report "hostile_$1"

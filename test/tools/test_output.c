@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Files that the user named: what becomes of whatever is there already. */
+ * Output files that the user names: what happens to an existing file, link, pipe or device. */
 #include "engine_support.h"
 
 #include "tools/output.h"
@@ -36,8 +36,8 @@ static mode_t mode_of(const char *path)
     return st.st_mode;
 }
 
-/* How many names there are: nothing is left beside what was asked for. */
-static int names(void)
+/* Counts the names in the folder: no temporary file may remain. */
+static int count_names(void)
 {
     char command[5000];
     FILE *f;
@@ -63,7 +63,7 @@ static void new_files_have_the_umask(void **state)
         umask(before);
         holds(in_dir("new"), "text");
         assert_int_equal(mode_of(in_dir("new")) & 07777, 0666 & ~masks[i]);
-        assert_int_equal(names(), 1);
+        assert_int_equal(count_names(), 1);
         unlink(in_dir("new"));
     }
 }
@@ -88,7 +88,7 @@ static void files_keep_their_permissions_and_owner(void **state)
     }
 }
 
-static void a_failure_leaves_what_was_there(void **state)
+static void a_failure_leaves_the_old_file(void **state)
 {
     struct output o;
 
@@ -102,7 +102,7 @@ static void a_failure_leaves_what_was_there(void **state)
     holds(in_dir("kept"), "old");
     assert_false(output_close(&o, false));
     assert_false(write_text(in_dir("absent"), "new", false));
-    assert_int_equal(names(), 1);
+    assert_int_equal(count_names(), 1);
     assert_false(output_open(&o, in_dir("nowhere/file")));
     assert_int_equal(errno, ENOENT);
     assert_false(output_open(&o, dir));
@@ -119,10 +119,10 @@ static void links_are_followed(void **state)
     assert_true(write_text(in_dir("two"), "new", true));
     holds(in_dir("target"), "new");
     assert_true(S_ISLNK(mode_of(in_dir("one"))) && S_ISLNK(mode_of(in_dir("two"))));
-    assert_true(write_text(in_dir("three"), "new", true));      /* its target is made */
+    assert_true(write_text(in_dir("three"), "new", true));      /* its target is created */
     assert_true(S_ISLNK(mode_of(in_dir("three"))));
     holds(in_dir("made"), "new");
-    assert_int_equal(names(), 5);
+    assert_int_equal(count_names(), 5);
 }
 
 static void *read_pipe(void *path)
@@ -143,10 +143,10 @@ static void pipes_are_written_to(void **state)
     assert_true(write_text(path, "through", true));
     pthread_join(thread, NULL);
     assert_true(S_ISFIFO(mode_of(path)));
-    assert_int_equal(names(), 1);
+    assert_int_equal(count_names(), 1);
 }
 
-/* Devices of the test's own, like /dev/null and /dev/full. */
+/* Makes device nodes of its own, like /dev/null and /dev/full. */
 static void devices_stay_devices(void **state)
 {
     struct output o;
@@ -167,11 +167,11 @@ static void devices_stay_devices(void **state)
     assert_false(write_text(in_dir("full"), "too much", true));
     assert_int_equal(errno, ENOSPC);
     assert_true(S_ISCHR(mode_of(in_dir("null"))) && S_ISCHR(mode_of(in_dir("full"))));
-    assert_int_equal(names(), 2);
+    assert_int_equal(count_names(), 2);
 }
 
-/* What a shell has redirected is gone on with, neither begun anew nor replaced. */
-static void standard_output_is_gone_on_with(void **state)
+/* Output that a shell has redirected is appended to, neither truncated nor replaced. */
+static void redirected_standard_output_is_continued(void **state)
 {
     static const char *const name[] = { "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1" };
 
@@ -191,7 +191,7 @@ static void standard_output_is_gone_on_with(void **state)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
         holds(in_dir("out"), "before text after");
-        assert_int_equal(names(), 1);
+        assert_int_equal(count_names(), 1);
     }
 }
 
@@ -200,13 +200,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         unit_test_in_dir(new_files_have_the_umask),
         unit_test_in_dir(files_keep_their_permissions_and_owner),
-        unit_test_in_dir(a_failure_leaves_what_was_there),
+        unit_test_in_dir(a_failure_leaves_the_old_file),
         unit_test_in_dir(links_are_followed),
         unit_test_in_dir(pipes_are_written_to),
         unit_test_in_dir(devices_stay_devices),
-        unit_test_in_dir(standard_output_is_gone_on_with),
+        unit_test_in_dir(redirected_standard_output_is_continued),
     };
 
-    alarm(60);                  /* a pipe that is not written to would be waited for */
+    alarm(60);                  /* fails instead of waiting for a pipe that is not written */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ if(NOT LIMBER_SANITIZE)
   set_tests_properties(package recipes PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
-# `limber gpu` beside libraries that stand for NVIDIA's, found before any that are installed.
+# `limber gpu` with libraries that stand for NVIDIA's, which are found before installed ones.
 foreach(pair cuda:libcuda.so.1 cublas:libcublas.so.13
         cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9 nvml:libnvidia-ml.so.1)
   string(REPLACE ":" ";" pair ${pair})

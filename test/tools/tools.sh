@@ -67,7 +67,7 @@ expect 0 'promise=reproducible wanted=native' "$limber" plan gemm a.mtx s.mtx --
 expect 1 "a: i64 has no reproducible sums: native ones of integers" "$limber" gemm i.mtx i.mtx --contract reproducible
 expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
 expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
-# a plan in plain lines; the IR only where it is asked for
+# a plan is printed in plain lines; the IR only on request
 LIMBER_WAYS=-planless
 export LIMBER_WAYS
 expect 1 '^$' sh -c '"$1" plan gemm a.mtx a.mtx --contract correct | grep "^ *%[^ ]* = "' run "$limber"
@@ -102,8 +102,8 @@ expect 0 'kernels' "$limber" cache info
 expect 0 '  -  ' "$limber" cache list
 expect 0 'good' "$limber" cache verify
 
-# without libLLVM the interpreter computes in the place of specialised kernels; it says so once,
-# where nobody has asked for it
+# without libLLVM the interpreter replaces specialised kernels, with one message, unless the user
+# asked for it
 none="LIMBER_CACHE=off LIMBER_KERNELS=specialised LIMBER_LLVM=$work/none"
 expect 0 'contract' env $none "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2 -o b.mtx
 expect 0 '^1$' sh -c 'printf "%s" "$0" | grep -c "limber: the interpreter computed, .*LIMBER_LLVM: "' "$out"
@@ -111,7 +111,7 @@ expect 0 '^limber: the interpreter' sh -c '"$@" > /dev/null' run env $none "$lim
 expect 0 '^$' sh -c '"$@" > /dev/null' run env $none "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2 --backend interp
 expect 0 '^$' sh -c '"$@" > /dev/null' run env $none "$limber" cache info
 
-# kernels made ahead
+# kernels compiled ahead
 printf '300 300 300 d native\n\n64 64 64 z bits=40 alpha beta # a comment\n' > shapes
 expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
 expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
@@ -127,7 +127,7 @@ expect 1 'no list of kernels' "$limber" prebuild shapes
 expect 1 'cache to fill: LIMBER_CACHE is off' env LIMBER_CACHE=off "$limber" prebuild shapes
 expect 2 'none of normal' "$limber" prebuild shapes --data odd
 
-# tuning: a moment is enough for a record, where there is a compiler
+# tuning: a moment is enough for a record where there is a compiler
 if "$limber" tune --seconds 0.01 2>&1 | grep -q 'nothing to tune'; then
     echo "no backend to tune: skipped"
 else
@@ -142,7 +142,7 @@ fi
 expect 2 'is negative' "$limber" tune --seconds -1
 expect 2 '"f65" is none of' "$limber" tune --unit f64,f65
 
-# small files that claim much: refused at once, with the size and the limit
+# small files that claim a huge size: refused at once, with the size and the limit
 printf '%%%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n' > big.mtx
 printf '%%%%MatrixMarket matrix coordinate real general\n1099511627776 1099511627776 1\n1 1 1\n' > huge.mtx
 printf '%%%%MatrixMarket matrix array real symmetric\n1099511627776 1099511627776\n1\n' > lies.mtx
@@ -157,7 +157,7 @@ printf '4611686018427387904 3 4611686018427387904 z native\n' > long
 expect 1 'GB here|larger than memory' "$limber" prebuild wide
 expect 1 'GB here|larger than memory' "$limber" prebuild long
 
-# measuring: every row checks its result, absent libraries are named, nothing stays behind
+# measuring: every row checks its result, missing libraries are named, no file remains
 mkdir scratch
 expect 0 'later call +256 +memory.*3x3, 128, INT8, later call +28 +memory' sh -c 'TMPDIR=$1/scratch "$2" bench --rows latency --runs 1 | tr "\n" " "' sh "$work" "$limber"
 expect 0 'absent' sh -c 'ls scratch | grep . || echo absent'
@@ -172,7 +172,7 @@ if [ -e "$blas/liblimber_blas.so" ] && ! grep -q __ubsan_handle "$blas/liblimber
     expect 0 '^1x1 64 -> 384, 14, i32 to i64 .*x the product' "$limber" bench --rows windows --runs 1
 fi
 expect 0 'times of the CPU.*mean of 1, FP32 NHWC' sh -c '"$1" bench --rows conv/bert --runs 1 --cpu-time | tr "\n" " "' sh "$limber"
-# a peer that computes something else is named, and ends the run
+# a peer that computes another result is named, and ends the run
 if command -v cc > /dev/null; then
     cat > wrong.c <<'END'
 void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
@@ -205,7 +205,7 @@ expect 2 '--runs takes a number' "$limber" bench --runs 0
 expect 2 '--batch takes a number' "$limber" bench --batch 0
 expect 2 'takes no files' "$limber" bench a.mtx
 
-# elementwise functions: figures that were published, and who is refused
+# elementwise functions: published figures, and refused arguments
 expect 0 '^  largest  *65504  *0 11110 1111111111$' "$limber" formats f16
 expect 0 '^  zero up to  *2.98023224e-08$' "$limber" formats f16
 expect 0 '^  the guide on largest: 655 .table 1-2.$' "$limber" formats f16 bf16
@@ -269,7 +269,7 @@ expect 0 'zero up to +2.47032823e-324' "$limber" formats f64
 expect 0 '2\^12: 2\^5, ..., 2\^127: 2\^120' "$limber" formats bf16
 expect 0 '^260$' sh -c "'$limber' formats --json bf16 | tr -d ' \t\n' | grep -o '\],\[' | wc -l | tr -d ' '"
 
-# the order of sums: of units, of Limber, of the BLAS that is here
+# summation orders: of units, of Limber, of the installed BLAS
 expect 0 '^unit   in=bf16 acc=f32:rz:inf block=16 frac=25 floor=-133$' "$limber" reveal --unit h100-bf16 --shape 2,3,40 --trials 2
 expect 0 '^order  \[\{0..15\}, \{16..31\}, \{32..39\}\]$' "$limber" reveal --unit h100-bf16 --shape 2,3,40
 expect 0 'predicts 12 of 12 results of random products, of element \(1, 2\) 2 of 2$' "$limber" reveal --unit h100-bf16 --shape 2,3,40 --at 1,2 --trials 2
@@ -287,9 +287,8 @@ expect 2 '^limber: --blas: .*nowhere' "$limber" reveal --blas ./nowhere.so
 expect 2 'needs --blas' "$limber" reveal --routine sgemm
 expect 2 '^limber: --unit: ' "$limber" reveal --unit h900
 expect 2 'no "extra"' "$limber" reveal extra
-# Each library that is here: a library that is not, or lacks the routine, is exit status 2.  Words
-# that are said of an element are to predict every bit of it, and of a product of this shape there
-# are words.
+# Tests each installed library; status 2 means that a library or routine is missing.  A description
+# of one element must predict all its bits, and a product of this shape must have a description.
 found=
 for blas in libblas.so.3 libopenblas.so.0 libscipy_openblas.so libblis.so.4 libmkl_rt.so.3 \
     libmkl_rt.so.2 libdnnl.so.3 libdnnl.so.2; do
@@ -311,7 +310,7 @@ for blas in libblas.so.3 libopenblas.so.0 libscipy_openblas.so libblis.so.4 libm
 done
 echo "orders of sums:${found:- no BLAS is found}"
 
-# exploring accumulators: with kernels once, else on the interpreter, as a grid of units is many
+# exploring accumulators: once with kernels, else on the interpreter, because a grid has many units
 LIMBER_BACKEND=interp
 export LIMBER_BACKEND
 expect 0 'smallest accumulator that keeps 0.1' "$limber" explore --random 24,20,96,7 --keep 0.1 --csv e.csv
@@ -337,7 +336,7 @@ expect 2 'absent' sh -c 'ls absent.svg || { echo absent; exit 2; }'
 if command -v gnuplot > /dev/null; then
     expect 0 'frontier' "$limber" explore --random 4,4,64 --plot "it's|a plot.svg"
     expect 0 '</svg>' cat "it's|a plot.svg"
-    # below 64 terms "no groups" and "group 64" are one line: the upper one is the thinner
+    # below 64 terms "no groups" and "group 64" coincide: the upper line is the thinner
     expect 0 'frontier' "$limber" explore --random 4,4,30 --plot same.svg
     expect 0 '^7.00 4.50 2.00 $' awk -F '"' '
         /class="gridline"/ { next }
@@ -357,7 +356,7 @@ else
 fi
 unset LIMBER_BACKEND
 
-# what data is like, and what it is cut into
+# statistics of data, and its decomposition
 awk 'BEGIN { print "%%MatrixMarket matrix array real general\n150 140"
     for (j = 0; j < 140; j++) for (i = 0; i < 150; i++)
         print (i < 64 ? 0 : i >= 128 && i < 130 ? (1 + j) * 2 ^ (i * j % 50) : i + j) }' > 'u<&.mtx'
@@ -380,7 +379,7 @@ expect 0 'native: [0-9.]+% of products' cat h.svg
 expect 0 '</svg>' tail -n 1 h.svg
 expect 0 '.' "$limber" plan gemm e.mtx e.mtx --svg n.svg
 expect 0 'path fill="#e31a1c"' cat n.svg
-# what is no regular file is written to and stays what it is; links are followed, the umask holds
+# what is not a regular file is written in place; links are followed, the umask applies
 for name in n.mtx n.npy n.svg n.csv; do
     mkfifo "pipe.$name"
 done
@@ -403,7 +402,7 @@ else
     echo "LIMBER_DATA has no mtx/bp__1400.mtx: skipped"
 fi
 
-# 36 digits carry binary128 both ways
+# binary128 is written with 36 digits and read back unchanged
 printf '%%%%MatrixMarket matrix array real general\n1 1\n3.14159265358979323846264338327950288e+00\n' > pi.mtx
 printf '%%%%MatrixMarket matrix array real general\n1 1\n1\n' > one.mtx
 expect 0 'f128' "$limber" gemm pi.mtx one.mtx --as f128 --contract correct -o pi2.mtx
@@ -612,7 +611,7 @@ expect 1 'ends too early|can hold' "$limber" gemm short.mtx a.mtx
 printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\nx\n4\n' > word.mtx
 expect 1 'line 5.*expected a number' "$limber" gemm word.mtx a.mtx
 
-# Whoever looks on changes neither the result nor the kernels on disk.
+# Commands that only look change neither the result nor the kernels on disk.
 mkdir plain seen
 for contract in native bits=40 correct; do
     LIMBER_WAYS=-planless LIMBER_CACHE_DIR=$PWD/plain "$limber" gemm a.mtx s.mtx --contract $contract -o plain.mtx > out 2>&1
@@ -625,7 +624,7 @@ done
 expect 0 '' diff -r -x lock plain seen
 expect 0 '^; way=' sh -c 'cat dumps/*/way.txt'
 
-# No digit of an integer is lost: it is read as it stands, or refused with file, line and value.
+# An integer keeps all digits: it is read exactly, or refused with file, line and value.
 printf '%%%%MatrixMarket matrix array integer general\n1 1\n1\n' > unit.mtx
 integer() {
     printf '%%%%MatrixMarket matrix array integer general\n1 1\n%s\n' "$1" > integer.mtx
@@ -662,7 +661,7 @@ printf '%%%%MatrixMarket matrix array real general\n1 1\nnan\n' > nan.mtx
 expect 0 '.' "$limber" gemm nan.mtx one.mtx -o nan_out.mtx
 expect 0 'nan' cat nan_out.mtx
 
-# a failed write leaves the old file and no temporary one
+# a failed write leaves the old file and no temporary file
 cp a.mtx keep.mtx
 expect 1 'no type for this format' "$limber" gemm a.mtx a.mtx --as f128 -o q.npy
 expect 2 'must end in' "$limber" gemm a.mtx a.mtx -o keep.txt
@@ -671,7 +670,7 @@ expect 1 'absent' sh -c 'ls q.npy* keep.mtx.* 2>/dev/null || { echo absent; exit
 
 expect 0 'writable +the folder is not there yet' env LIMBER_CACHE_DIR="$work/absent" "$limber" cache info
 expect 1 'absent' sh -c 'ls absent 2> /dev/null || { echo absent; exit 1; }'
-# damaged cache entries are found, and compiled again
+# damaged cache entries are found and compiled again
 find "$LIMBER_CACHE_DIR" -type f -name '*.kernel' | head -n 1 | while read -r f; do
     printf 'overwritten' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null
 done

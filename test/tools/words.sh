@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the command line tells of itself: versions, words, completion in shells.
+# The command line's description of itself: versions, help on words, completion in shells.
 limber=$1 source=$2
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2
@@ -88,7 +88,7 @@ expect 2 'python -m limber run' "$limber" run script.py
 expect 2 'one word' "$limber" help gemm conv
 expect 2 'no command is called "gem"; near: gemm' "$limber" gem
 
-# every page that is named is there, and every word is explained
+# every page that help names exists, and every word is explained
 {
     for kind in contracts schemes backends variables functions topics; do
         "$limber" help $kind | sed -n 's/^\([^ .]*\)\(\.\.\.\)*$/\1/p'
@@ -102,7 +102,7 @@ sort -u words > sorted
 for word in gemm f16 native fp32-f h100-e4m3 cuda LIMBER_WAYS 'bits=' gelu numpy; do
     expect 0 '' grep -qxF -- "$word" words
 done
-# what the tables of the library have, as its other lists print them
+# words of the library's tables, as the other lists print them
 expect 0 '^cast$' cat words
 expect 0 '^$' sh -c '"$1" operators --json | sed -n "s/.*\"name\":[^\"]*\"\([a-z0-9_]*\)\".*/\1/p" |
     sort -u | comm -23 - "$2"' run "$limber" sorted
@@ -152,7 +152,7 @@ END
     expect 0 '^h100-e4m3 ' bash try.bash limber units h100-e4
     expect 0 '^LIMBER_LLVM $' bash try.bash limber help LIMBER_LL
     expect 0 '^bash zsh fish $' bash try.bash limber completion ''
-    # each long option of each --help is offered
+    # each long option of each --help is offered as a completion
     for c in $("$limber" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
         "$limber" "$c" --help |
             sed -n 's/^   *\(-., \)\{0,1\}\(--[a-z-]*\).*/\2/p' | sort -u > shown
@@ -179,7 +179,7 @@ fi
 if command -v zsh > /dev/null; then
     "$limber" completion zsh > _limber
     expect 0 '^$' zsh -n _limber
-    # a terminal of zsh's own; a tab at the end of a line completes it
+    # zsh runs in a terminal; a tab at the end of a line completes it
     cat > try.zsh << 'END'
 zmodload zsh/zpty
 zpty shell zsh -f -i

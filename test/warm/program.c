@@ -10,7 +10,7 @@
 
 enum { N = 256 };
 
-/* The debugger begins to count here. */
+/* A breakpoint, at which the debugger begins to count. */
 void counting_begins(void);
 __attribute__((noinline)) void counting_begins(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rows that are no products: the machine's limits, the scan, copies, and what a call costs besides
- * its arithmetic: compiled, from disk, from memory, queued, replayed. */
+ * Rows that are not products: hardware limits, the scan, copies, and the overheads of calls: with
+ * compiling, from disk, from memory, queued, replayed. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -28,7 +28,7 @@ bool limit_rows(struct bench *b)
 
 enum { SCAN_LENGTH = 4096 }; /* k */
 
-/* One scan of a, whose rows lie along k or across it, as the report of a plan has it. */
+/* Scans a once, with rows along k or across it; limber_plan reports the scan's seconds. */
 static bool scan_once(limber_context *ctx, void *a, limber_format f, bool across, int64_t lines,
                       double *seconds)
 {
@@ -55,7 +55,7 @@ static bool scan_once(limber_context *ctx, void *a, limber_format f, bool across
     return ok || !complain("bench: the scan: %s", limber_error_text());
 }
 
-/* The scan of one operand and reading it, in turn. */
+/* Alternates scanning an operand with only reading it. */
 static bool scan_row(struct bench *b, const char *what, limber_format f, bool across, size_t bytes)
 {
     struct contender scan = { .samples = b->runs }, reading = { .samples = b->runs };
@@ -73,7 +73,7 @@ static bool scan_row(struct bench *b, const char *what, limber_format f, bool ac
         else
             ((float *)a)[i] = (float)x;
     }
-    for (int i = -1; ok && i < b->runs; i++) { /* the first warms up */
+    for (int i = -1; ok && i < b->runs; i++) { /* index -1 warms up */
         int at = i < 0 ? 0 : i;
 
         ok = scan_once(b->ctx, a, f, across, (int64_t)count / SCAN_LENGTH, &scan.seconds[at]);
@@ -149,7 +149,7 @@ static bool time_copies(struct contender *c, void *to, const void *from, size_t 
     return true;
 }
 
-/* Numbers of which no two words are equal, so that a copy that did nothing shows. */
+/* Times copies of distinct random words, so that a copy without effect is noticed. */
 static bool copy_checked(struct contender *c, char *to, char *from, size_t bytes, uint64_t seed)
 {
     size_t block = 1 << 20;
@@ -195,7 +195,7 @@ bool copy_rows(struct bench *b)
 
 /* ---- temporary caches ------------------------------------------------------------------------ */
 
-static int remove_one(const char *path, const struct stat *about, int type, struct FTW *where)
+static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *where)
 {
     (void)about;
     (void)type;
@@ -213,7 +213,7 @@ static bool make_directory(char *path, size_t size)
 
 static bool remove_directory(const char *path)
 {
-    return nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ||
+    return nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0 ||
            !complain("bench: %s stays behind", path);
 }
 
@@ -224,12 +224,12 @@ struct moment {
     limber_report report;
 };
 
-/* Products whose first call is timed, and convolutions: windows of 3 x 3, as many channels as
- * filters. */
+/* Products and convolutions whose first call is timed.  Convolutions have 3 x 3 windows and as many
+ * filters as channels. */
 static const struct first {
     const char *what, *format;
     limber_promise promise;
-    int n, channels; /* of images of n x n; 0: of no convolution */
+    int n, channels; /* images are n x n; 0 channels: not a convolution */
     limber_operation operation;
 } firsts[] = {
     { "FP64 native", "f64", LIMBER_CONTRACT_NATIVE, 8 },
@@ -249,7 +249,7 @@ static const struct first {
       LIMBER_OPERATION_CONV_BACKWARD_FILTER },
 };
 
-/* Elements of the largest tensor. */
+/* Elements of the largest of the three tensors. */
 static size_t most_elements(const struct first *f)
 {
     const size_t n = (size_t)f->n, c = (size_t)f->channels;
@@ -257,8 +257,8 @@ static size_t most_elements(const struct first *f)
     return f->channels == 0 ? n * n : n * n > 9 * c ? n * n * c : 9 * c * c;
 }
 
-/* Operands and result, one after the other; the operands' elements are below 1 and random, integers
- * below 64. */
+/* Allocates operands and result in one block.  Operands are random: floats below 1, integers below
+ * 64 in magnitude. */
 static char *make_operands(const struct first *f, size_t *bytes)
 {
     limber_format stored = format_of(f->format), f64 = format_of("f64");
@@ -268,7 +268,7 @@ static char *make_operands(const struct first *f, size_t *bytes)
     char *memory;
     uint64_t state = 1;
 
-    *bytes = count * (bytes_only ? 4 : stored.size); /* results of bytes have four */
+    *bytes = count * (bytes_only ? 4 : stored.size); /* INT8 products give INT32 */
     memory = calloc(3, *bytes);
     for (size_t i = 0; x && i < 2 * count; i++) {
         state = state * 6364136223846793005 + 1442695040888963407;
@@ -316,7 +316,8 @@ static bool one_call(limber_context *ctx, const struct first *f, char *memory, s
     return ok || !complain("bench: %s", limber_error_text());
 }
 
-/* With nothing on disk, then in a new context that may find the disk, then from memory. */
+/* Times a call with an empty disk cache, one in a new context that may load from disk, and one with
+ * the kernel in memory. */
 static bool three_calls(const char *dir, const struct first *f, struct moment m[3])
 {
     limber_config config = { .size = sizeof(limber_config), .threads = 1, .cache_dir = dir };
@@ -402,23 +403,23 @@ struct series {
     char dir[4096];
 };
 
-static bool failed(struct contender *c)
+static bool stop_device_failed(struct contender *c)
 {
     return contender_stop(c, STATE_failed, "%s", device_error());
 }
 
-/* From the call to the result, as the caller's clock sees it. */
+/* Times one call on the caller's clock until the result is complete. */
 static bool timed_call(struct series *s, double *seconds)
 {
     double start;
 
     if (!result_poison(s->c))
-        return failed(s->c);
+        return stop_device_failed(s->c);
     start = now();
     if (!contender_call(s->c))
         return false;
     if (!device_wait())
-        return failed(s->c);
+        return stop_device_failed(s->c);
     *seconds = now() - start;
     return result_check(&s->set, s->c);
 }
@@ -437,7 +438,7 @@ static bool fresh_context(struct series *s)
     return contender_stop(s->c, STATE_failed, "%.160s", limber_error_text());
 }
 
-/* Ends a line of the table; false where the series ends with it. */
+/* Prints a line of the table; false: the series stops after it. */
 static bool end_line(struct series *s, const char *what)
 {
     struct contender *c = s->c;
@@ -453,7 +454,7 @@ static bool end_line(struct series *s, const char *what)
     return c->state == STATE_ok;
 }
 
-/* A new line of the table: nothing measured yet. */
+/* Resets the measurements for a new line of the table. */
 static void begin_line(struct series *s, const char *what, int repeats)
 {
     struct contender *c = s->c;
@@ -482,7 +483,7 @@ static bool later_calls(struct series *s, const char *what)
     return end_line(s, what);
 }
 
-/* Samples of many calls, or launches of a graph, in the stream. */
+/* Takes samples of QUEUED calls, or graph launches, in the stream. */
 static void sample_queued(struct series *s, void *graph)
 {
     struct contender *c = s->c;
@@ -497,7 +498,7 @@ static void sample_queued(struct series *s, void *graph)
             t = device_stop();
         if (t < 0) {
             if (c->state == STATE_ok)
-                failed(c);
+                stop_device_failed(c);
             return;
         }
         c->seconds[c->samples] = t / QUEUED;
@@ -508,7 +509,7 @@ static bool queued_calls(struct series *s, const char *what)
 {
     begin_line(s, what, QUEUED);
     if (!result_poison(s->c))
-        failed(s->c);
+        stop_device_failed(s->c);
     else
         sample_queued(s, NULL);
     if (s->c->state == STATE_ok)
@@ -516,7 +517,7 @@ static bool queued_calls(struct series *s, const char *what)
     return end_line(s, what);
 }
 
-static void *record(struct series *s)
+static void *record_graph(struct series *s)
 {
     void *graph;
     bool called;
@@ -541,11 +542,11 @@ static bool replayed(struct series *s, const char *what)
     void *graph;
 
     begin_line(s, what, QUEUED);
-    graph = record(s);
+    graph = record_graph(s);
     if (graph && result_poison(s->c) && device_replay(graph) && result_check(&s->set, s->c))
         sample_queued(s, graph);
     else if (s->c->state == STATE_ok)
-        failed(s->c);
+        stop_device_failed(s->c);
     if (s->c->state == STATE_ok)
         result_check(&s->set, s->c);
     device_graph_free(graph);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exact values of some elements of a product or convolution, and results compared with them. */
+ * Computes exact values of some elements of a product or convolution, and compares results. */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench.h"
 
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Products of the widest operands have 226 bits; data spans few enough binades for sums of them to
- * lose nothing, or nothing that a contract could tell. */
+/* Products of the widest operands have 226 bits.  Data spans so few binades that sums in SUM_BITS
+ * are exact, or err by less than any contract could notice. */
 enum { SUM_BITS = 448, PARTS = 3, CORNER = 8 };
 
 struct reference {
@@ -18,7 +18,7 @@ struct reference {
     double scale[PICKS];        /* |A||B| */
 };
 
-/* 0: exact. */
+/* Unit roundoff of a format; 0 for integers. */
 static double unit_roundoff(limber_format f)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -26,14 +26,14 @@ static double unit_roundoff(limber_format f)
     return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -f.frac_bits - 1) : 0;
 }
 
-/* The exact value of an element; false for what is no number. */
-static bool load(mpfr_t x, limber_format f, const void *p)
+/* Converts an element exactly; false if it is NaN or infinite. */
+static bool decode(mpfr_t x, limber_format f, const void *p)
 {
     int64_t integer;
     double d;
     quad q;
 
-    if (f.kind == LIMBER_KIND_INT && f.size == 8) { /* it has more bits than a double */
+    if (f.kind == LIMBER_KIND_INT && f.size == 8) { /* more bits than a double has */
         memcpy(&integer, p, sizeof integer);
         mpfr_set_sj(x, integer, MPFR_RNDN);
         return true;
@@ -56,7 +56,7 @@ static bool load(mpfr_t x, limber_format f, const void *p)
     return mpfr_number_p(x) != 0;
 }
 
-/* The sum of one element of the result. */
+/* Accumulates an element of the result. */
 struct sum {
     mpfr_ptr sum;
     double *scale;
@@ -66,7 +66,7 @@ struct sum {
 
 static void add_product(struct sum *s, const struct work *w, const void *a, const void *b)
 {
-    s->ok = s->ok && load(s->x, w->fa, a) && load(s->y, w->fb, b);
+    s->ok = s->ok && decode(s->x, w->fa, a) && decode(s->y, w->fb, b);
     if (!s->ok)
         return;
     mpfr_mul(s->z, s->x, s->y, MPFR_RNDN);
@@ -74,7 +74,7 @@ static void add_product(struct sum *s, const struct work *w, const void *a, cons
     *s->scale += fabs(mpfr_get_d(s->z, MPFR_RNDN));
 }
 
-/* Element (row,col) of a tensor on the host. */
+/* Host address of element (row, col) of a tensor. */
 static const void *element(const struct tensor *t, int64_t row, int64_t col)
 {
     return (const char *)tensor_row(t, row) + col * t->format.size;
@@ -90,17 +90,17 @@ static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a
                     w->tb ? element(b, g * w->n + j, q) : element(b, g * w->k + q, j));
 }
 
-/* A tensor's channels, planes (1 of two dimensions), rows and columns. */
+/* Sizes of a tensor without its outermost axis; d is 1 in two dimensions. */
 struct extent {
     int64_t c, d, h, w;
 };
 
-/* Where one of its elements lies. */
+/* Indices of an element of a tensor. */
 struct place {
     int64_t row, c, z, y, x;
 };
 
-static int64_t pixel(bool nchw, const struct extent *e, const struct place *p)
+static int64_t pixel_index(bool nchw, const struct extent *e, const struct place *p)
 {
     const int64_t at = (p->z * e->h + p->y) * e->w + p->x;
 
@@ -116,7 +116,7 @@ static struct place place_of(bool nchw, const struct extent *e, int64_t at)
     return (struct place){ row, c, p / (e->h * e->w), p / e->w % e->h, p % e->w };
 }
 
-static int64_t one_or(int64_t x)
+static int64_t at_least_1(int64_t x)
 {
     return x > 0 ? x : 1;
 }
@@ -128,7 +128,7 @@ static struct extent image_of(const limber_conv *s)
 
 static struct extent filter_of(const limber_conv *s)
 {
-    return (struct extent){ s->c / s->groups, one_or(s->t), s->r, s->s };
+    return (struct extent){ s->c / s->groups, at_least_1(s->t), s->r, s->s };
 }
 
 static struct extent output_of(const limber_conv *s)
@@ -140,13 +140,14 @@ static struct extent output_of(const limber_conv *s)
     return e;
 }
 
-/* The pixel of the image that an element of a filter sees from a pixel of the output. */
-static bool sees(const limber_conv *s, const struct place *y, const struct place *f,
-                 struct place *x)
+/* The pixel of the image under filter tap f at output pixel y; false: padding. */
+static bool image_pixel(const limber_conv *s, const struct place *y, const struct place *f,
+                        struct place *x)
 {
     const struct extent e = image_of(s);
 
-    x->z = y->z * one_or(s->depth_stride) + f->z * one_or(s->depth_dilate) - s->depth_pad[0];
+    x->z =
+        y->z * at_least_1(s->depth_stride) + f->z * at_least_1(s->depth_dilate) - s->depth_pad[0];
     x->y = y->y * s->stride[0] + f->y * s->dilate[0] - s->pad[0];
     x->x = y->x * s->stride[1] + f->x * s->dilate[1] - s->pad[2];
     return x->z >= 0 && x->z < e.d && x->y >= 0 && x->y < e.h && x->x >= 0 && x->x < e.w;
@@ -164,27 +165,28 @@ static void add_forward(struct sum *sum, const struct work *w, const struct tens
         const struct place f = place_of(true, &filter, i);
         struct place x = { .c = y.c / (s->o / s->groups) * filter.c + f.c };
 
-        if (sees(s, &y, &f, &x))
-            add_product(sum, w, element(a, y.row, pixel(nchw, &image, &x)),
-                        element(b, y.c, pixel(nchw, &filter, &f)));
+        if (image_pixel(s, &y, &f, &x))
+            add_product(sum, w, element(a, y.row, pixel_index(nchw, &image, &x)),
+                        element(b, y.c, pixel_index(nchw, &filter, &f)));
     }
 }
 
-/* The pixel of the output whose window's element f sees a pixel of the image. */
-static bool is_seen(const limber_conv *s, const struct place *x, const struct place *f,
-                    struct place *y)
+/* The output pixel whose window's tap f reads image pixel x; false: none. */
+static bool output_pixel(const limber_conv *s, const struct place *x, const struct place *f,
+                         struct place *y)
 {
     const struct extent e = output_of(s);
     struct place back;
 
-    y->z = (x->z + s->depth_pad[0] - f->z * one_or(s->depth_dilate)) / one_or(s->depth_stride);
+    y->z =
+        (x->z + s->depth_pad[0] - f->z * at_least_1(s->depth_dilate)) / at_least_1(s->depth_stride);
     y->y = (x->y + s->pad[0] - f->y * s->dilate[0]) / s->stride[0];
     y->x = (x->x + s->pad[2] - f->x * s->dilate[1]) / s->stride[1];
     return y->z >= 0 && y->z < e.d && y->y >= 0 && y->y < e.h && y->x >= 0 && y->x < e.w &&
-           sees(s, y, f, &back) && back.z == x->z && back.y == x->y && back.x == x->x;
+           image_pixel(s, y, f, &back) && back.z == x->z && back.y == x->y && back.x == x->x;
 }
 
-/* A is the gradient of the output, B are the filters. */
+/* Sums an element of the gradient of the image.  A is the gradient of the output, B the filters. */
 static void add_backward_data(struct sum *sum, const struct work *w, const struct tensor *a,
                               const struct tensor *b, int64_t at)
 {
@@ -199,13 +201,13 @@ static void add_backward_data(struct sum *sum, const struct work *w, const struc
 
         f.c = x.c % filter.c;
         y.c = x.c / filter.c * filters + i / taps;
-        if (is_seen(s, &x, &f, &y))
-            add_product(sum, w, element(a, x.row, pixel(nchw, &output, &y)),
-                        element(b, y.c, pixel(nchw, &filter, &f)));
+        if (output_pixel(s, &x, &f, &y))
+            add_product(sum, w, element(a, x.row, pixel_index(nchw, &output, &y)),
+                        element(b, y.c, pixel_index(nchw, &filter, &f)));
     }
 }
 
-/* A is the image, B the gradient of the output. */
+/* Sums an element of the gradient of the filters.  A is the image, B the gradient of the output. */
 static void add_backward_filter(struct sum *sum, const struct work *w, const struct tensor *a,
                                 const struct tensor *b, int64_t at)
 {
@@ -220,9 +222,9 @@ static void add_backward_filter(struct sum *sum, const struct work *w, const str
 
         y.c = f.row;
         x.c = f.row / (s->o / s->groups) * filter.c + f.c;
-        if (sees(s, &y, &f, &x))
-            add_product(sum, w, element(a, i / pixels, pixel(nchw, &image, &x)),
-                        element(b, i / pixels, pixel(nchw, &output, &y)));
+        if (image_pixel(s, &y, &f, &x))
+            add_product(sum, w, element(a, i / pixels, pixel_index(nchw, &image, &x)),
+                        element(b, i / pixels, pixel_index(nchw, &output, &y)));
     }
 }
 
@@ -237,7 +239,7 @@ static void add_terms(struct sum *s, const struct work *w, const struct tensor *
     }
 }
 
-/* The corners, then anywhere. */
+/* Picks the four corners of the result, then random elements. */
 static int64_t choose_place(const struct work *w, int pick, uint64_t *state)
 {
     int64_t count = w->batch * w->m * w->n, corners[] = { 0, w->n - 1, count - w->n, count - 1 };
@@ -285,8 +287,8 @@ int64_t reference_place(const struct reference *r, int pick)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* What the promise allows of |x - sum|, in units of u |A||B| (integers: of |A||B|). */
-static double allowed(const struct contender *c, double u, double sum, double scale)
+/* Bound that the promise sets for |x - sum|, in units of u |A||B| (integers: of |A||B|). */
+static double allowed_error(const struct contender *c, double u, double sum, double scale)
 {
     switch (c->promise) {
     case PROMISE_sum: return c->factor * (double)(c->work->k + 2);
@@ -297,7 +299,7 @@ static double allowed(const struct contender *c, double u, double sum, double sc
     }
 }
 
-static bool rounded(mpfr_t got, const mpfr_t sum, limber_format f)
+static bool is_rounded_once(mpfr_t got, const mpfr_t sum, limber_format f)
 {
     mpfr_t x;
     bool same;
@@ -309,15 +311,16 @@ static bool rounded(mpfr_t got, const mpfr_t sum, limber_format f)
     return same;
 }
 
-/* One element: its error in units of u |A||B|; false when it breaks the promise. */
-static bool compare(const struct reference *r, struct contender *c, int pick, mpfr_t got,
-                    mpfr_t error)
+/* Checks one element and records its error in units of u |A||B|; false if it breaks the promise. */
+static bool check_element(const struct reference *r, struct contender *c, int pick, mpfr_t got,
+                          mpfr_t error)
 {
     limber_format f = c->now->fy;
     double u = unit_roundoff(f), scale = r->scale[pick], e, most;
-    double lost = c->peer && c->peer->loss ? ldexp(1, -c->peer->loss) : 0; /* of integers */
+    /* loss of integer sums */
+    double lost = c->peer && c->peer->loss ? ldexp(1, -c->peer->loss) : 0;
 
-    if (!load(got, f, c->got[pick])) {
+    if (!decode(got, f, c->got[pick])) {
         c->error = INFINITY;
         return false;
     }
@@ -325,18 +328,19 @@ static bool compare(const struct reference *r, struct contender *c, int pick, mp
     e = fabs(mpfr_get_d(error, MPFR_RNDA));
     if (e > 0)
         e /= scale * (u > 0 ? u : 1);
-    most = scale > 0 && u > 0 ? allowed(c, u, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : lost;
+    most =
+        scale > 0 && u > 0 ? allowed_error(c, u, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : lost;
     if (e >= c->error) {
         c->error = e;
         c->allowed = most;
     }
     if (c->promise == PROMISE_rounded)
-        return rounded(got, r->sum[pick], f);
+        return is_rounded_once(got, r->sum[pick], f);
     return e <= most;
 }
 
-/* Bit by bit, but for NaN, with what Limber found. */
-static bool same_as_unit(struct contender *c)
+/* Compares picked elements bit by bit with Limber's; all NaN are equal. */
+static bool check_unit_bits(struct contender *c)
 {
     const struct contender *limber = &c->work->list[0];
 
@@ -358,10 +362,10 @@ bool reference_check(const struct reference *r, struct contender *c)
     int wrong = -1;
 
     if (c->promise == PROMISE_unit)
-        return same_as_unit(c);
+        return check_unit_bits(c);
     mpfr_inits2(SUM_BITS, got, error, (mpfr_ptr)NULL);
     for (int i = 0; i < PICKS; i++)
-        if (!compare(r, c, i, got, error) && wrong < 0)
+        if (!check_element(r, c, i, got, error) && wrong < 0)
             wrong = i;
     mpfr_clears(got, error, (mpfr_ptr)NULL);
     if (wrong >= 0)
@@ -375,9 +379,9 @@ bool reference_check(const struct reference *r, struct contender *c)
 
 /* ---- simulated units ------------------------------------------------------------------------- */
 
-/* A corner of the product, CORNER x CORNER. */
-static bool corner_of(struct contender *c, limber_context *ctx, const limber_contract *contract,
-                      float *y)
+/* Computes the CORNER x CORNER corner of the product. */
+static bool compute_corner(struct contender *c, limber_context *ctx,
+                           const limber_contract *contract, float *y)
 {
     const struct work *w = c->work;
     const limber_format f = format_of("f32");
@@ -417,12 +421,12 @@ bool unit_check(struct contender *c)
     plain.statistics = w->counts ? &counts : NULL;
     if (limber_create(&ctx, &config) != LIMBER_STATUS_OK)
         return contender_stop(c, STATE_failed, "%.160s", limber_error_text());
-    ok = corner_of(c, ctx, &plain, wanted);
+    ok = compute_corner(c, ctx, &plain, wanted);
     for (int i = 0; ok && i < CORNER; i++)
         if (memcmp(y + i * w->n, wanted + i * CORNER, CORNER * sizeof *y))
             ok = contender_stop(c, STATE_wrong, "row %d has other bits than by interp", i);
     context_end(ctx);
-    /* the counts on the context that is measured */
-    return ok &&
-           (!w->counts || (corner_of(c, c->ctx, &c->contract, again) && same_counts(c, &counts)));
+    /* count statistics with the context under test */
+    return ok && (!w->counts ||
+                  (compute_corner(c, c->ctx, &c->contract, again) && same_counts(c, &counts)));
 }

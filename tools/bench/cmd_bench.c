@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber bench: ratios to other libraries and to the machine.
- * limber gpu: ratios to cuBLAS and cuDNN on an NVIDIA GPU.
- * All figures of a run are from that run; Limber and its peers alternate. */
+ * limber bench: ratios to other libraries and to the hardware's limits. limber gpu: ratios to
+ * cuBLAS and cuDNN on an NVIDIA GPU.  A run uses only its own measurements; Limber and its peers
+ * alternate. */
 #include "tools/bench/bench.h"
 
 #include <cjson/cJSON.h>
@@ -12,7 +12,7 @@
 enum { MOST_THREAD_COUNTS = 8, MOST_THREADS = 256, MOST_BATCH = 1024 };
 enum { NO_DEVICE = 77 }; /* an exit status that test drivers read as "skipped" */
 
-/* Up to `room` numbers from 1 to `most`, with commas between; 0: something else. */
+/* Parses up to `room` numbers from 1 to `most`, separated by commas; 0 if malformed. */
 static int read_numbers(const char *list, long most, int64_t *numbers, int room)
 {
     int n = 0;
@@ -29,7 +29,7 @@ static int read_numbers(const char *list, long most, int64_t *numbers, int room)
     return n;
 }
 
-/* LIMBER_KERNELS_AUTO: after a message. */
+/* Value of --kernels; LIMBER_KERNELS_AUTO after a message. */
 static limber_kernels kernels_of(const char *word)
 {
     static const struct {
@@ -54,7 +54,7 @@ static bool read_options(poptContext o, const char *command, const char *help)
 
 /* ---- limber bench ---------------------------------------------------------------------------- */
 
-static bool with_threads(struct bench *b, int threads)
+static bool bench_with_threads(struct bench *b, int threads)
 {
     limber_config config = { .size = sizeof(limber_config),
                              .threads = threads,
@@ -91,7 +91,7 @@ static int run_bench(struct bench *b, const int64_t *threads, int count)
     print_head(b);
     for (int i = 0; ok && i < count; i++) {
         b->first = i == 0;
-        ok = with_threads(b, (int)threads[i]);
+        ok = bench_with_threads(b, (int)threads[i]);
     }
     written = !b->json || json_print(print_json(b));
     return !(ok && written);
@@ -201,7 +201,7 @@ static void print_sum(struct bench *b)
     print_object(j);
 }
 
-/* cuBLAS is open before the context is made, which then takes it for one more way to multiply. */
+/* Opens cuBLAS before the context is created, so that Limber may use it as one of its ways. */
 static int run_rows(struct bench *b)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -227,7 +227,7 @@ static int run_rows(struct bench *b)
     return b->count[STATE_wrong] || b->count[STATE_failed];
 }
 
-/* A device that is there may be lost: bytes go there and come back. */
+/* Checks that the device works: random bytes go there and come back. */
 static int run_probe(const struct bench *b)
 {
     enum { WORDS = 1 << 16 };
@@ -250,7 +250,7 @@ static int run_probe(const struct bench *b)
     return !ok;
 }
 
-/* Operands of a backend that is not the GPU's must be readable from the host. */
+/* For a backend other than cuda, operands are in pinned memory, which the host reads. */
 static int run_on_device(struct bench *b, bool probe)
 {
     const char *missing = device_open(b->device, strcmp(b->backend, "cuda") != 0);
@@ -267,7 +267,7 @@ static int run_on_device(struct bench *b, bool probe)
     return code;
 }
 
-static int checked(const struct options *o)
+static int check_options(const struct options *o)
 {
     struct bench b = { .gpu = true,
                        .backend = o->backend ? o->backend : "cuda",
@@ -341,7 +341,7 @@ int cmd_gpu(int argc, const char **argv)
                      "tools/gpu.sh builds, tests and measures on a machine that has little more "
                      "than the CUDA\ntoolkit.\n\n"
                      "example: limber gpu --rows fp32,fp64 --sizes 4096,8192"))
-        status = checked(&v);
+        status = check_options(&v);
     poptFreeContext(o);
     free(v.rows);
     free(v.sizes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * CPFloat (Fasi, Mikaitis, ACM TOMS 49(2), 2023) as a peer of simulated units, where its headers
- * are found when this is built (CPFLOAT_INCLUDE_DIR).  Its way of a product: whole rows at once,
- * in the order i, k, j, every product and every sum rounded. */
+ * CPFloat (Fasi, Mikaitis, ACM TOMS 49(2), 2023) as a peer of simulated units, if its headers are
+ * found at build time (CPFLOAT_INCLUDE_DIR).  It computes whole rows at once, in loop order i, k,
+ * j, and rounds every product and sum. */
 #include "tools/bench/bench.h"
 
 #ifdef LIMBER_CPFLOAT
@@ -19,7 +19,7 @@ const char *cpfloat_name(void)
 #endif
 }
 
-static void options(limber_format f, optstruct *o)
+static void set_options(limber_format f, optstruct *o)
 {
     o->format[0] = 0;
     o->precision = f.frac_bits + 1u;
@@ -33,10 +33,10 @@ static void options(limber_format f, optstruct *o)
     o->flip = CPFLOAT_SOFTERR_NO;
 }
 
-/* Row i of C; of the three rows of room t is for the products, x for one element of A, and s for
- * the sum of a group. */
-static void row(const float *a, const float *b, float *y, size_t n, size_t i, int group,
-                float *room, const optstruct *o)
+/* Computes row i of C. room has three rows of n: products t, a broadcast element x of A, the sum of
+ * a group. */
+static void compute_row(const float *a, const float *b, float *y, size_t n, size_t i, int group,
+                        float *room, const optstruct *o)
 {
     float *out = y + i * n, *t = room, *x = room + n;
     float *sum = group ? room + 2 * n : out;
@@ -55,8 +55,8 @@ static void row(const float *a, const float *b, float *y, size_t n, size_t i, in
     }
 }
 
-/* CPFloat knows what rounds every product and every sum in one format to nearest.  In binary32
- * itself it leaves both to the compiler, which may fuse them. */
+/* CPFloat serves units that round every product and sum to nearest in one format.  It leaves
+ * binary32 itself to the compiler, which may fuse operations, so that format is refused. */
 bool cpfloat_prepare(struct contender *c)
 {
     const struct work *w = c->work;
@@ -77,12 +77,12 @@ bool cpfloat_gemm(struct contender *c)
     bool ok = o && room && a;
 
     if (ok) {
-        options(c->work->unit.acc.format, o);
+        set_options(c->work->unit.acc.format, o);
         cpfloatf(a, c->now->a, count, o);
         cpfloatf(a + count, c->now->b, count, o);
     }
     for (size_t i = 0; ok && i < n; i++)
-        row(a, a + count, c->now->y, n, i, (int)c->work->unit.group, room, o);
+        compute_row(a, a + count, c->now->y, n, i, (int)c->work->unit.group, room, o);
     free(a);
     free(room);
     if (o)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * This library lends the linker the driver's name, since timed_cuda.c is linked where there is no
- * driver. */
+ * A stub of libcuda that gives the linker the driver's soname, because timed_cuda.c is linked on
+ * machines without the driver. */
 extern int cuda_name;
 int cuda_name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands for measuring: rows cut at random places from a pool of random numbers.  Drawing every
- * element of a large matrix on the host would take longer than all that is measured on it. */
+ * Operands for measurements: rows copied from random places of a pool of random numbers.  Drawing
+ * every element of a large matrix on the host would take longer than all its measurements. */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench.h"
 
@@ -10,7 +10,7 @@
 
 enum { POOL = 1 << 20, SLACK = 1 << 14, STEP = 16, MOST_SEGMENTS = 32 };
 
-/* A multiple of 2^-53 in (0,1). */
+/* An odd multiple of 2^-53 in (0,1). */
 static double uniform(uint64_t *state)
 {
     return ((double)(random_bits(state) >> 12) + 0.5) * 0x1p-52;
@@ -24,7 +24,7 @@ static double signed_uniform(uint64_t *state)
     return bits & 1 ? -x : x;
 }
 
-static double value(struct data_kind d, uint64_t *state)
+static double draw_value(struct data_kind d, uint64_t *state)
 {
     uint64_t bits;
 
@@ -45,9 +45,9 @@ static double value(struct data_kind d, uint64_t *state)
     }
 }
 
-/* Of scaled data each segment has a power of two of its own; of a mixed pool each element of 3
- * segments in 10 has one.  Unsigned formats get absolute values. */
-static void draw(const struct pool *p, struct data_kind d, void *out, uint64_t *state)
+/* Fills the pool.  Scaled data have a power of two for each segment.  Mixed data have one for each
+ * element in 3 of 10 segments.  Unsigned formats get absolute values. */
+static void fill_pool(const struct pool *p, struct data_kind d, void *out, uint64_t *state)
 {
     for (int64_t s = 0; s < p->segments; s++) {
         int e = d.data == DATA_scaled ? (int)(random_bits(state) % 17) - 8 : 0;
@@ -58,7 +58,7 @@ static void draw(const struct pool *p, struct data_kind d, void *out, uint64_t *
                 ((quad *)out)[i] =
                     (quad)signed_uniform(state) + (quad)signed_uniform(state) * (quad)0x1p-60;
             } else {
-                double x = value(d, state);
+                double x = draw_value(d, state);
 
                 x = ldexp(x, wide ? (int)(random_bits(state) % 60) - 30 : e);
                 ((double *)out)[i] = p->format.kind == LIMBER_KIND_UINT ? fabs(x) : x;
@@ -83,7 +83,7 @@ bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols
     x = malloc(count * sizeof(quad));
     ok = p->data && x;
     if (ok) {
-        draw(p, d, x, &seed);
+        fill_pool(p, d, x, &seed);
         ok = limber_convert(p->data, f, x, format_of(d.data == DATA_quad ? "f128" : "f64"), count,
                             LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
     }
@@ -104,7 +104,8 @@ size_t tensor_bytes(const struct tensor *t)
     return (size_t)(t->rows * t->cols) * t->format.size;
 }
 
-/* Where a row begins in the pool, in elements; steps keep the device's copies aligned. */
+/* Index in the pool at which a row begins, in elements; multiples of STEP keep device copies
+ * aligned. */
 static int64_t row_start(const struct tensor *t, int64_t row)
 {
     const struct pool *p = t->pool;

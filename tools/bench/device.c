@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * NVIDIA's driver, opened at run time: one device, one stream, memory, timing, graphs.  Without it
- * the same functions work on the host.
- *
- * The primary context is used, which cuBLAS and cuDNN use too. */
+ * NVIDIA's driver API, opened at run time: one device, one stream, memory, timing, graphs.  Without
+ * a device the same functions work on the host.  The primary context is used, because cuBLAS and
+ * cuDNN use it. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -18,7 +17,7 @@ typedef unsigned long long address; /* CUdeviceptr */
 /* Constants of cuda.h. */
 enum { UNITS = 16, L2 = 38, MAJOR = 75, MINOR = 76, RELAXED = 2 };
 
-/* Every function of the driver: its name here, its symbol, what it takes. */
+/* Lists the driver's functions: name here, symbol, parameters. */
 #define DRIVER(F) \
     F(init, cuInit, (unsigned)) \
     F(error_text, cuGetErrorString, (int, const char **)) \
@@ -66,7 +65,7 @@ static struct {
     void *stream, *from, *to;
     int device;
     bool pinned, lost, open;
-    double start; /* the host's */
+    double start; /* host time, seconds */
     char error[200];
     struct device_info info;
 } gpu;
@@ -105,8 +104,9 @@ int device_attribute(int number)
     return gpu.open && cu.attribute(&value, number, gpu.device) == 0 ? value : -1;
 }
 
-/* Codes from 700 to 719 are faults of a kernel: the context is of no use any more. */
-static bool good(int code, const char *what)
+/* Reports a failed driver call.  Codes 700 to 719 are kernel faults, after which the context is
+ * unusable. */
+static bool check_driver(int code, const char *what)
 {
     const char *text = NULL;
 
@@ -138,23 +138,23 @@ static bool open_device(int device)
     int n = 0;
     void *context;
 
-    if (!good(cu.init(0), "the driver finds no device: cuInit") ||
-        !good(cu.count(&n), "cuDeviceGetCount"))
+    if (!check_driver(cu.init(0), "the driver finds no device: cuInit") ||
+        !check_driver(cu.count(&n), "cuDeviceGetCount"))
         return false;
     if (device < 0 || device >= n) {
         snprintf(gpu.error, sizeof gpu.error, "there is no device %d: the driver lists %d", device,
                  n);
         return false;
     }
-    return good(cu.get(&gpu.device, device), "cuDeviceGet") &&
-           good(cu.name(a->name, sizeof a->name, gpu.device), "cuDeviceGetName") &&
-           good(cu.version(&a->driver), "cuDriverGetVersion") &&
-           good(cu.attribute(&a->units, UNITS, gpu.device), "cuDeviceGetAttribute") &&
-           good(cu.attribute(&a->major, MAJOR, gpu.device), "cuDeviceGetAttribute") &&
-           good(cu.attribute(&a->minor, MINOR, gpu.device), "cuDeviceGetAttribute") &&
-           good(cu.total(&a->memory, gpu.device), "cuDeviceTotalMem") &&
-           good(cu.retain(&context, gpu.device), "cuDevicePrimaryCtxRetain") &&
-           good(cu.current(context), "cuCtxSetCurrent");
+    return check_driver(cu.get(&gpu.device, device), "cuDeviceGet") &&
+           check_driver(cu.name(a->name, sizeof a->name, gpu.device), "cuDeviceGetName") &&
+           check_driver(cu.version(&a->driver), "cuDriverGetVersion") &&
+           check_driver(cu.attribute(&a->units, UNITS, gpu.device), "cuDeviceGetAttribute") &&
+           check_driver(cu.attribute(&a->major, MAJOR, gpu.device), "cuDeviceGetAttribute") &&
+           check_driver(cu.attribute(&a->minor, MINOR, gpu.device), "cuDeviceGetAttribute") &&
+           check_driver(cu.total(&a->memory, gpu.device), "cuDeviceTotalMem") &&
+           check_driver(cu.retain(&context, gpu.device), "cuDevicePrimaryCtxRetain") &&
+           check_driver(cu.current(context), "cuCtxSetCurrent");
 }
 
 const char *device_open(int device, bool pinned)
@@ -164,9 +164,9 @@ const char *device_open(int device, bool pinned)
     gpu.pinned = pinned;
     if (!open_library() || !open_device(device))
         return gpu.error;
-    if (!good(cu.stream(&gpu.stream, 0), "cuStreamCreate") ||
-        !good(cu.event(&gpu.from, 0), "cuEventCreate") ||
-        !good(cu.event(&gpu.to, 0), "cuEventCreate"))
+    if (!check_driver(cu.stream(&gpu.stream, 0), "cuStreamCreate") ||
+        !check_driver(cu.event(&gpu.from, 0), "cuEventCreate") ||
+        !check_driver(cu.event(&gpu.to, 0), "cuEventCreate"))
         return gpu.error;
     gpu.open = true;
     l2 = device_attribute(L2);
@@ -198,7 +198,7 @@ size_t device_memory_free(void)
 
     if (!gpu.open)
         return (size_t)memory_here();
-    return good(cu.memory(&left, &total), "cuMemGetInfo") ? left : 0;
+    return check_driver(cu.memory(&left, &total), "cuMemGetInfo") ? left : 0;
 }
 
 void *device_alloc(size_t bytes)
@@ -210,8 +210,8 @@ void *device_alloc(size_t bytes)
     if (!gpu.open)
         return malloc(bytes);
     if (gpu.pinned)
-        return good(cu.alloc_host(&p, bytes, 0), "cuMemHostAlloc") ? p : NULL;
-    return good(cu.alloc(&at, bytes), "cuMemAlloc") ? (void *)(uintptr_t)at : NULL;
+        return check_driver(cu.alloc_host(&p, bytes, 0), "cuMemHostAlloc") ? p : NULL;
+    return check_driver(cu.alloc(&at, bytes), "cuMemAlloc") ? (void *)(uintptr_t)at : NULL;
 }
 
 void device_free(void *data)
@@ -226,28 +226,28 @@ void device_free(void *data)
 
 bool device_wait(void)
 {
-    return !gpu.open || good(cu.wait(), "cuCtxSynchronize");
+    return !gpu.open || check_driver(cu.wait(), "cuCtxSynchronize");
 }
 
 bool device_put(void *to, const void *from, size_t bytes)
 {
     if (!gpu.open)
         return device_copy(to, from, bytes);
-    return good(cu.put(address_of(to), from, bytes), "cuMemcpyHtoD") && device_wait();
+    return check_driver(cu.put(address_of(to), from, bytes), "cuMemcpyHtoD") && device_wait();
 }
 
 bool device_get(void *to, const void *from, size_t bytes)
 {
     if (!gpu.open)
         return device_copy(to, from, bytes);
-    return good(cu.get_back(to, address_of(from), bytes), "cuMemcpyDtoH");
+    return check_driver(cu.get_back(to, address_of(from), bytes), "cuMemcpyDtoH");
 }
 
 bool device_copy(void *to, const void *from, size_t bytes)
 {
     if (gpu.open)
-        return good(cu.copy(address_of(to), address_of(from), bytes, gpu.stream),
-                    "cuMemcpyDtoDAsync");
+        return check_driver(cu.copy(address_of(to), address_of(from), bytes, gpu.stream),
+                            "cuMemcpyDtoDAsync");
     memcpy(to, from, bytes);
     return true;
 }
@@ -255,8 +255,8 @@ bool device_copy(void *to, const void *from, size_t bytes)
 bool device_fill(void *to, int byte, size_t bytes)
 {
     if (gpu.open)
-        return good(cu.fill(address_of(to), (unsigned char)byte, bytes, gpu.stream),
-                    "cuMemsetD8Async") &&
+        return check_driver(cu.fill(address_of(to), (unsigned char)byte, bytes, gpu.stream),
+                            "cuMemsetD8Async") &&
                device_wait();
     memset(to, byte, bytes);
     return true;
@@ -282,7 +282,7 @@ static double host_time(void)
 bool device_start(void)
 {
     gpu.start = host_time();
-    return !gpu.open || good(cu.record(gpu.from, gpu.stream), "cuEventRecord");
+    return !gpu.open || check_driver(cu.record(gpu.from, gpu.stream), "cuEventRecord");
 }
 
 double device_stop(void)
@@ -291,11 +291,11 @@ double device_stop(void)
 
     if (!gpu.open)
         return host_time() - gpu.start;
-    if (!good(cu.record(gpu.to, gpu.stream), "cuEventRecord"))
+    if (!check_driver(cu.record(gpu.to, gpu.stream), "cuEventRecord"))
         return -1;
     watch_look();
-    if (!good(cu.event_wait(gpu.to), "cuEventSynchronize") ||
-        !good(cu.elapsed(&ms, gpu.from, gpu.to), "cuEventElapsedTime"))
+    if (!check_driver(cu.event_wait(gpu.to), "cuEventSynchronize") ||
+        !check_driver(cu.elapsed(&ms, gpu.from, gpu.to), "cuEventElapsedTime"))
         return -1;
     return 1e-3 * (double)ms;
 }
@@ -304,16 +304,16 @@ double device_stop(void)
 
 bool device_record(void)
 {
-    return good(cu.capture(gpu.stream, RELAXED), "cuStreamBeginCapture");
+    return check_driver(cu.capture(gpu.stream, RELAXED), "cuStreamBeginCapture");
 }
 
 void *device_recorded(void)
 {
     void *graph = NULL, *exec = NULL;
 
-    if (!good(cu.end_capture(gpu.stream, &graph), "cuStreamEndCapture") || !graph)
+    if (!check_driver(cu.end_capture(gpu.stream, &graph), "cuStreamEndCapture") || !graph)
         return NULL;
-    if (!good(cu.graph(&exec, graph, 0), "cuGraphInstantiate"))
+    if (!check_driver(cu.graph(&exec, graph, 0), "cuGraphInstantiate"))
         exec = NULL;
     cu.end_graph(graph);
     return exec;
@@ -321,7 +321,7 @@ void *device_recorded(void)
 
 bool device_replay(void *graph)
 {
-    return good(cu.launch(graph, gpu.stream), "cuGraphLaunch");
+    return check_driver(cu.launch(graph, gpu.stream), "cuGraphLaunch");
 }
 
 void device_graph_free(void *graph)

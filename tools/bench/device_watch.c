@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reads clocks and power by NVML, and the time of each kernel where LIMBER_CUDA names
- * timed_cuda.c. */
+ * Reads clocks and power by NVML, and kernel times if LIMBER_CUDA names timed_cuda.c. */
 #include "tools/bench/bench.h"
 
 #include "tools/bench/timed_cuda.h"

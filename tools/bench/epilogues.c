@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What steps behind a product cost, beside the bare product and beside oneDNN's matmul with a bias
- * and post-ops, all matrices row-major as they lie. */
+ * Costs of epilogue steps compared with the bare product, and with oneDNN's matmul with a bias and
+ * post-ops.  All matrices are row-major and unpacked. */
 #include "tools/bench/onednn.h"
 
 #include <limber/ops.h>
@@ -13,17 +13,17 @@ enum { DNN_RELU = 0x20, DNN_GELU_TANH = 0x2b, DNN_BIAS = 41 };
 
 static const struct steps_of {
     const char *what, *text;
-    int dnn; /* the function of its post-op */
+    int dnn; /* kind of oneDNN's post-op */
 } steps[] = { { "bias, relu", "%1 = add %x %bias\n%2 = relu %1\n", DNN_RELU },
               { "bias, gelu_tanh", "%1 = add %x %bias\n%2 = gelu_tanh %1\n", DNN_GELU_TANH } };
 
 static const struct factors_of {
     const char *of, *to;
     int64_t n, k;
-    int dnn[2]; /* of operands and result; 0: it has none */
+    int dnn[2]; /* oneDNN's types of operands and result; 0: not supported by oneDNN */
     bool correct;
-    int64_t batch; /* products of n x n by k, or 0 */
-    bool conv; /* n channels in and out, k x k pixels, filters of 3 x 3 */
+    int64_t batch; /* number of products of n x n x k; 0: one */
+    bool conv; /* convolution: n channels in and out, k x k pixels, 3 x 3 filters */
 } works[] = { { "f32", "f32", 1024, 256, { DNN_F32, DNN_F32 }, false },
               { "f32", "f32", 1024, 1024, { DNN_F32, DNN_F32 }, false },
               { "f32", "f32", 2048, 512, { DNN_F32, DNN_F32 }, false },
@@ -44,7 +44,7 @@ struct fused {
     limber_batch batch;
     limber_conv conv;
     char *a, *b, *c, *other, *line;
-    void *md[4], *memory[4], *attr, *post, *pd, *primitive; /* a, b, bias, c */
+    void *md[4], *memory[4], *attr, *post, *pd, *primitive; /* in the order a, b, bias, c */
 };
 
 static void close_fused(struct fused *f)
@@ -213,7 +213,8 @@ static bool fused_row(struct bench *b, const struct factors_of *w, const struct 
     struct fused f;
     bool ok = open_fused(&f, w, s), has_peer = ok && open_peer(&f, w, s);
 
-    for (int i = b->maker ? -2 : -1; ok && i < b->runs; i++) { /* makes kernels, then warms up */
+    /* index -2 makes kernels, -1 warms up */
+    for (int i = b->maker ? -2 : -1; ok && i < b->runs; i++) {
         int at = i < 0 ? 0 : i;
         limber_context *ctx = i < -1 ? b->maker : b->ctx;
 

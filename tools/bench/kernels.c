@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Peers that no library offers: binary128 as compilers do it, and double-double by fused
- * multiply-adds, the usual way to 106 bits. */
+ * Peers that no library offers: the compiler's binary128, and double-double by fused multiply-adds,
+ * the usual way to 106 bits. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -50,11 +50,10 @@ bool quad_gemm(struct contender *c)
 
 #if defined(__x86_64__)
 
-/* sum (h,l) += (ah,al)(bh,bl).  Knuth's TwoSum, with the product's own low part taken along where
- * the product's share of the error is found: ten operations instead of twelve, and what that
- * fused one rounds is near 2^-106.  (Fused into the first sum too, the product would bring bits
- * below those of h, and TwoSum would lose them: the build must not contract expressions.)  The low
- * sums join the high ones at the end. */
+/* (h,l) += (ah,al)(bh,bl) by Knuth's TwoSum.  The product's low part enters where TwoSum computes
+ * the product's error, which saves two of twelve operations; its rounding error is near 2^-106.
+ * The first sum must not be contracted to an FMA: h + ah bh would have bits that TwoSum loses.  Low
+ * sums are added to the high ones at the end. */
 #define STEP(FMA, FMS, h, l, ah, al, bh, bl) \
     do { \
         __typeof__(h) s_ = (h) + (ah) * (bh); \
@@ -69,7 +68,7 @@ bool quad_gemm(struct contender *c)
 
 struct tile {
     const double *a, *b; /* packed panels */
-    double *out; /* high and low vectors, rows then columns */
+    double *out; /* high and low vectors, row by row, then by column */
     long k;
 };
 
@@ -89,7 +88,7 @@ struct tile {
         _mm512_storeu_pd(t->out + 32 * (i) + 24, l##i##1); \
     } while (0)
 
-/* 3 rows by 2 vectors of 8: twelve registers of sums, four of B. */
+/* Register tile of 3 rows by 2 vectors of 8: twelve registers of sums, four of B. */
 static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
 {
     __m512d h00 = _mm512_setzero_pd(), h01 = h00, h10 = h00, h11 = h00, h20 = h00, h21 = h00;
@@ -122,7 +121,7 @@ static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
         _mm256_storeu_pd(t->out + 8 * (i) + 4, l##i); \
     } while (0)
 
-/* 3 rows by one vector of 4: sixteen registers hold no more. */
+/* Register tile of 3 rows by one vector of 4, which is all that sixteen registers hold. */
 static __attribute__((target("avx2,fma"))) void tile_narrow(const struct tile *t)
 {
     __m256d h0 = _mm256_setzero_pd(), h1 = h0, h2 = h0, l0 = h0, l1 = h0, l2 = h0;
@@ -142,7 +141,7 @@ static __attribute__((target("avx2,fma"))) void tile_narrow(const struct tile *t
 
 enum { ROWS = 3 };
 
-static int columns(void)
+static int tile_columns(void)
 {
     return cpu_has("avx512") ? 16 : 4;
 }
@@ -154,7 +153,7 @@ const char *dd_kernel(void)
                                NULL;
 }
 
-/* Rows i0.. of A, k by k: high and low of each row. */
+/* Packs ROWS rows of A from i0 on, step by step along k, as pairs of high and low parts. */
 static void pack_rows(const double *a, size_t n, int i0, double *out)
 {
     for (size_t k = 0; k < n; k++)
@@ -167,7 +166,7 @@ static void pack_rows(const double *a, size_t n, int i0, double *out)
         }
 }
 
-/* Columns j0.. of B, k by k: all high parts, then all low parts. */
+/* Packs columns of B from j0 on, step by step along k: all high parts, then all low parts. */
 static void pack_columns(const double *b, size_t n, int j0, int width, double *out)
 {
     for (size_t k = 0; k < n; k++, out += 2 * width)
@@ -194,7 +193,7 @@ static void save_tile(double *y, int n, int i0, int j0, int width, const double 
 
 bool dd_gemm(struct contender *c)
 {
-    int width = columns(), size = (int)c->work->n, panels = (size + ROWS - 1) / ROWS;
+    int width = tile_columns(), size = (int)c->work->n, panels = (size + ROWS - 1) / ROWS;
     size_t n = (size_t)size;
     double *a = malloc((size_t)panels * n * 2 * ROWS * sizeof *a);
     double *b = malloc(n * 2 * (size_t)width * sizeof *b), out[ROWS * 32];

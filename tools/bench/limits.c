@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the machine itself can do: loops that touch registers only, and reading memory. */
+ * Peak rates of the hardware: loops on registers only, and reading memory. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The CPU has tiles of bytes, and Linux lets this process use them. */
+/* Whether the CPU has AMX-INT8 and the kernel grants this process permission to use XTILEDATA. */
 static bool has_amx(void)
 {
     enum { REQUEST = 0x1023, TILES = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
@@ -49,7 +49,7 @@ bool cpu_has(const char *feature)
 
 enum { BUFFER = 256 << 20 };
 
-/* One loop: rounds of `each` units of work. */
+/* A benchmark loop; one round counts `each` units. */
 struct loop {
     const char *what, *feature, *unit;
     void (*run)(long rounds, const char *buffer);
@@ -70,9 +70,9 @@ struct loop {
     "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 
-/* Zeros first: left-over bits could be subnormals, which some units take slowly.  The registers
- * above 15 are not named as clobbered because compilers know them only for AVX-512 targets; none
- * is live across a call. */
+/* Zeroes a register, because stale subnormals would slow some CPUs down.  Registers 16 to 31 are
+ * not in the clobber list, since compilers accept them only for AVX-512 targets; none is live
+ * across a call. */
 #define ZERO_Z(r) "vpxorq %%zmm" #r ", %%zmm" #r ", %%zmm" #r "\n"
 #define ZERO_Y(r) "vpxor %%ymm" #r ", %%ymm" #r ", %%ymm" #r "\n"
 #define WIDE(name, X) \
@@ -113,8 +113,8 @@ NARROW(pd_y, PD_Y)
 WIDE(ps_z, PS_Z)
 NARROW(ps_y, PS_Y)
 
-/* Four products of tiles of bytes that are not zero, without loads. */
-static __attribute__((noinline)) void tiles(long n, const char *buffer)
+/* Four AMX tile products of nonzero bytes, without loads. */
+static __attribute__((noinline)) void run_amx(long n, const char *buffer)
 {
     struct {
         uint8_t palette, start, reserved[14];
@@ -142,7 +142,7 @@ static __attribute__((noinline)) void tiles(long n, const char *buffer)
                      : "memory", "cc");
 }
 
-/* One round reads 512 bytes. */
+/* A round reads 512 bytes. */
 #define LOAD_Z(r) "vmovdqu64 64*" #r "(%1), %%zmm" #r "\n"
 #define LOAD_Y(r) "vmovdqu 32*" #r "(%1), %%ymm" #r "\n"
 static __attribute__((noinline)) void read_z(long n, const char *p)
@@ -165,7 +165,7 @@ static __attribute__((noinline)) void read_y(long n, const char *p)
 }
 
 static const struct loop loops[] = {
-    { "INT8, tdpbusd", "amx", "GMAC/s", tiles, 100000, 4 * 16384, true },
+    { "INT8, tdpbusd", "amx", "GMAC/s", run_amx, 100000, 4 * 16384, true },
     { "INT8, vpdpbusd zmm", "vnni", "GMAC/s", dot_z, 1000000, 24 * 64, true },
     { "INT8, vpdpbusd ymm (AVX-VNNI)", "avxvnni", "GMAC/s", dot_y, 2000000, 12 * 32, true },
     { "INT8, vpmaddwd + vpaddd zmm", "avx512", "GMAC/s", madd_z, 500000, 24 * 32, true },
@@ -191,12 +191,12 @@ struct worker {
     atomic_int *go;     /* 0: wait, 1: run, 2: give up */
     const struct loop *loop;
     const char *from;
-    char *buffer;       /* what is to be freed */
+    char *buffer;       /* owned; NULL: the caller's memory is read */
     long rounds;
     double begin, end;
 };
 
-static void *work(void *argument)
+static void *run_worker(void *argument)
 {
     struct worker *w = argument;
 
@@ -209,8 +209,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* From the first start to the last end. */
-static double span(const struct worker *w, int threads)
+/* Seconds from the first thread's start to the last thread's end. */
+static double elapsed(const struct worker *w, int threads)
 {
     double begin = w->begin, end = w->end;
 
@@ -221,8 +221,8 @@ static double span(const struct worker *w, int threads)
     return end - begin;
 }
 
-/* Seconds of all rounds on every thread; 0 when there are no threads to be had. */
-static double together(const struct loop *l, struct worker *w, int threads)
+/* Runs all rounds on every thread and returns the seconds; 0: threads could not be created. */
+static double run_all(const struct loop *l, struct worker *w, int threads)
 {
     atomic_int go = 0;
     int made = 1;
@@ -231,17 +231,17 @@ static double together(const struct loop *l, struct worker *w, int threads)
         w[i].loop = l;
         w[i].go = &go;
     }
-    while (made < threads && !pthread_create(&w[made].thread, NULL, work, &w[made]))
+    while (made < threads && !pthread_create(&w[made].thread, NULL, run_worker, &w[made]))
         made++;
     atomic_store(&go, made < threads ? 2 : 1);
-    work(w);
+    run_worker(w);
     for (int i = 1; i < made; i++)
         pthread_join(w[i].thread, NULL);
-    return made < threads ? 0 : span(w, threads);
+    return made < threads ? 0 : elapsed(w, threads);
 }
 
-/* The best of several: a limit is what is possible. */
-static double rate(const struct loop *l, int threads)
+/* Best rate of several runs, since a limit is a maximum. */
+static double best_rate(const struct loop *l, int threads)
 {
     bool memory = !strcmp(l->unit, "GB/s");
     struct worker *w = calloc((size_t)threads, sizeof *w);
@@ -258,7 +258,7 @@ static double rate(const struct loop *l, int threads)
     for (int i = 0; ok && i < threads; i++)
         w[i].rounds = l->rounds;
     for (int i = 0; ok && i < (memory ? 5 : 25); i++) {
-        double seconds = together(l, w, threads);
+        double seconds = run_all(l, w, threads);
         double r = seconds > 0 ? threads * (double)l->rounds * l->each / seconds : 0;
 
         best = r > best ? r : best;
@@ -278,7 +278,7 @@ int limits_measure(int threads, struct limit *list)
 
         if (!cpu_has(l->feature))
             continue;
-        list[count++] = (struct limit){ l->what, l->unit, rate(l, threads), l->int8 };
+        list[count++] = (struct limit){ l->what, l->unit, best_rate(l, threads), l->int8 };
     }
     return count;
 }
@@ -298,7 +298,7 @@ double limits_read(int threads, const void *buffer, size_t bytes)
         w[i].rounds = (long)(each / 512);
     }
     if (w && l && each)
-        seconds = together(l, w, threads);
+        seconds = run_all(l, w, threads);
     free(w);
     return seconds;
 }
@@ -313,7 +313,7 @@ double limits_int8(int threads, const char **instruction)
 
         if (!loops[i].int8 || !cpu_has(loops[i].feature))
             continue;
-        r = rate(&loops[i], threads);
+        r = best_rate(&loops[i], threads);
         if (r > best) {
             best = r;
             *instruction = loops[i].what;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One work's measuring: operands, a checked call of every contender, then samples of all in turn.
- * Nothing is timed that was not checked, and the result is checked again afterwards. */
+ * Measures a work: makes operands, checks a call of every contender, then samples all of them in
+ * turn.  Only checked calls are timed, and the result is checked again afterwards. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -10,7 +10,8 @@
 #include <time.h>
 
 enum { MOST_REPEATS = 1000, READ_WHOLE = 64 << 20 };
-static const double slow = 0.1, very_slow = 1; /* seconds of a call that is sampled less often */
+/* a call this slow is sampled less often, in seconds */
+static const double slow = 0.1, very_slow = 1;
 
 bool contender_stop(struct contender *c, enum state state, const char *format, ...)
 {
@@ -23,7 +24,7 @@ bool contender_stop(struct contender *c, enum state state, const char *format, .
     return false;
 }
 
-static bool limber_failed(struct contender *c, limber_status status)
+static bool stop_limber_failed(struct contender *c, limber_status status)
 {
     bool refused = status == LIMBER_STATUS_NO_SCHEME || status == LIMBER_STATUS_NO_MEMORY;
 
@@ -34,9 +35,9 @@ static bool limber_failed(struct contender *c, limber_status status)
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Tensors' rows are matrices' rows, images and filters. */
-static void shape_tensors(const struct work *w, struct tensor *a, struct tensor *b,
-                          struct tensor *y)
+/* Sets the tensors' sizes.  A tensor's rows are a matrix's rows, or whole images or filters. */
+static void set_tensor_sizes(const struct work *w, struct tensor *a, struct tensor *b,
+                             struct tensor *y)
 {
     const limber_conv *s = &w->conv;
     const struct tensor image = { .rows = s->n, .cols = s->c * conv_pixels(s) };
@@ -90,7 +91,7 @@ static bool fill_sets(struct tensor *list, const struct pool *p, int sets, uint6
     return ok;
 }
 
-/* B of scaled and of mixed data is plain, for its lines are columns; only A has NaN. */
+/* B has normal data if A is scaled or mixed, because B's lines are its columns.  Only A has NaN. */
 static struct data_kind data_of_b(struct data_kind d)
 {
     if (d.data == DATA_scaled || d.data == DATA_mixed)
@@ -123,7 +124,7 @@ static bool alloc_results(struct operand_sets *s)
     return true;
 }
 
-static bool fits(const struct operand_sets *s, struct work *w)
+static bool check_memory(const struct operand_sets *s, struct work *w)
 {
     size_t left = device_memory_free(), need = w->bytes * (size_t)s->sets;
 
@@ -136,17 +137,17 @@ static bool fits(const struct operand_sets *s, struct work *w)
 
 bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most)
 {
-    bool checked = w->data.data != DATA_spread; /* results of such data may leave the format */
+    bool checked = w->data.data != DATA_spread; /* sums of such data may overflow the format */
     bool ok;
 
     memset(s, 0, sizeof *s);
-    shape_tensors(w, &s->a[0], &s->b[0], &s->y[0]);
+    set_tensor_sizes(w, &s->a[0], &s->b[0], &s->y[0]);
     w->bytes = tensor_bytes(&s->a[0]) + tensor_bytes(&s->b[0]) + tensor_bytes(&s->y[0]);
     s->sets = sets_wanted(w->bytes, most);
-    if (!fits(s, w))
+    if (!check_memory(s, w))
         return false;
     for (int i = 1; i < s->sets; i++)
-        shape_tensors(w, &s->a[i], &s->b[i], &s->y[i]);
+        set_tensor_sizes(w, &s->a[i], &s->b[i], &s->y[i]);
     ok = fill_operands(s, w, seed) && alloc_results(s);
     if (ok && checked)
         s->reference = reference_make(w, &s->a[0], &s->b[0]);
@@ -180,7 +181,8 @@ bool result_poison(const struct contender *c)
     return device_fill(c->now->y, 0xff, result_bytes(c));
 }
 
-/* The poison is a NaN of every float format: results that are small enough are looked at whole. */
+/* Whether the whole result was written.  The poison is a NaN in every float format.  Large results
+ * are not read. */
 static bool all_written(struct contender *c)
 {
     size_t bytes = result_bytes(c), size = c->now->fy.size, at = 0;
@@ -231,8 +233,8 @@ struct copies {
     int count;
 };
 
-/* "f64" or "u8 i8 i32" to three formats. */
-static void formats_of(const char *words, struct operands *o)
+/* Parses one format, or three such as "u8 i8 i32". */
+static void parse_formats(const char *words, struct operands *o)
 {
     char a[8] = "", b[8] = "", y[8] = "";
 
@@ -243,7 +245,7 @@ static void formats_of(const char *words, struct operands *o)
     o->fy = *y ? format_of(y) : o->fa;
 }
 
-static void *converted(limber_format to, const void *x, limber_format from, int64_t count)
+static void *convert_copy(limber_format to, const void *x, limber_format from, int64_t count)
 {
     void *out = malloc((size_t)count * to.size);
 
@@ -254,7 +256,7 @@ static void *converted(limber_format to, const void *x, limber_format from, int6
     return NULL;
 }
 
-/* The operands that a peer takes: the work's, or copies of them in its formats, on the host. */
+/* Operands for a peer: the work's, or cached host copies in its formats. */
 static const struct operands *operands_for(const struct peer *p, const struct work *w,
                                            const struct operand_sets *s, struct copies *copies)
 {
@@ -266,13 +268,13 @@ static const struct operands *operands_for(const struct peer *p, const struct wo
     for (int i = 0; i < copies->count; i++)
         if (!strcmp(copies->list[i].formats, p->formats))
             return &copies->list[i];
-    formats_of(p->formats, o);
+    parse_formats(p->formats, o);
     if (limber_format_equal(o->fa, w->fa) && limber_format_equal(o->fb, w->fb) &&
         limber_format_equal(o->fy, w->fc))
         return own;
     copies->count++;
-    o->a = converted(o->fa, own->a, w->fa, s->a[0].rows * s->a[0].cols);
-    o->b = converted(o->fb, own->b, w->fb, s->b[0].rows * s->b[0].cols);
+    o->a = convert_copy(o->fa, own->a, w->fa, s->a[0].rows * s->a[0].cols);
+    o->b = convert_copy(o->fb, own->b, w->fb, s->b[0].rows * s->b[0].cols);
     o->y = calloc((size_t)(w->batch * w->m * w->n), o->fy.size);
     return o;
 }
@@ -311,7 +313,7 @@ static void call_bound(const struct contender *c)
         ((bound_s *)c->function)(101, 111, 111, n, n, n, 1, o->a, n, o->b, n, 0, o->y, n);
 }
 
-/* As a program calls that wants no report: one takes as long as a product of 8 x 8. */
+/* Calls without a report, because filling one takes as long as an 8 x 8 product. */
 static limber_status call_plainly(const struct contender *c)
 {
     const struct work *w = c->work;
@@ -374,7 +376,7 @@ bool contender_call(struct contender *c)
         ((limber_kernel)c->function)(c->now->a, c->now->b, c->now->y);
     else
         status = call_product(c);
-    return status == LIMBER_STATUS_OK || limber_failed(c, status);
+    return status == LIMBER_STATUS_OK || stop_limber_failed(c, status);
 }
 
 /* ---- setting up ------------------------------------------------------------------------------ */
@@ -417,7 +419,7 @@ static bool begin_own(struct contender *c)
                                    (limber_output){ NULL, m.format, m.row_stride, m.col_stride },
                                    LIMBER_ACCUMULATE_NONE, &kernel);
         c->function = (void (*)(void))kernel;
-        if (status == LIMBER_STATUS_DEVICE) /* this backend makes no such functions */
+        if (status == LIMBER_STATUS_DEVICE) /* the backend cannot bind functions */
             return contender_stop(c, STATE_absent, "%.160s", limber_error_text());
     } else if (c->variant == CALL_prepared && w->operation != LIMBER_OPERATION_GEMM) {
         status = limber_prepare_filters(c->ctx, &w->conv, c->now->b, w->fb, &prepare,
@@ -426,15 +428,15 @@ static bool begin_own(struct contender *c)
         status = limber_prepare(c->ctx, matrix(c->now->a, w->fa, w->k, false, w->m), w->m, w->k,
                                 LIMBER_SIDE_A, NULL, (limber_prepared **)&c->prepared);
     }
-    return status == LIMBER_STATUS_OK || limber_failed(c, status);
+    return status == LIMBER_STATUS_OK || stop_limber_failed(c, status);
 }
 
-static bool begin(struct contender *c)
+static bool begin_contender(struct contender *c)
 {
     return c->peer ? begin_peer(c) : begin_own(c);
 }
 
-static void end(struct contender *c)
+static void end_contender(struct contender *c)
 {
     if (c->peer && c->peer->release && c->prepared)
         c->peer->release(c);
@@ -447,8 +449,8 @@ static void end(struct contender *c)
 
 /* ---- the first call -------------------------------------------------------------------------- */
 
-/* Products by the contender's context find specialised kernels on disk, as those of a program that
- * has run for a while do; nothing is compiled beside a measurement. */
+/* Makes specialised kernels on disk by the maker context, so that the contender's context loads
+ * them as in a long-running program, and nothing is compiled during the timing. */
 static void make_kernels(struct contender *c)
 {
     struct contender maker = *c;
@@ -457,7 +459,7 @@ static void make_kernels(struct contender *c)
         return;
     maker.ctx = c->maker;
     maker.variant = CALL_plain;
-    (void)call_product(&maker); /* a failure shows in the contender's own call */
+    (void)call_product(&maker); /* a failure shows again in the contender's own call */
 }
 
 static bool checked_call(struct contender *c, const struct operand_sets *s)
@@ -474,8 +476,8 @@ static bool checked_call(struct contender *c, const struct operand_sets *s)
     return result_check(s, c) && (c->peer || c->promise != PROMISE_unit || unit_check(c));
 }
 
-/* A scheme whose own bound is too large for `native` at this k is still worth a row. */
-static bool weaken(struct contender *c)
+/* Retries a scheme under `fast` if its error bound is too large for `native` at this k. */
+static bool retry_as_fast(struct contender *c)
 {
     if (!c->refused || c->contract.promise != LIMBER_CONTRACT_NATIVE || !c->contract.scheme ||
         c->work->fc.kind != LIMBER_KIND_FLOAT)
@@ -491,15 +493,15 @@ static bool weaken(struct contender *c)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* On the host, other libraries' threads spin for a while after their work and would disturb the
- * next. */
+/* Waits until the spinning threads of other CPU libraries sleep, so that they do not disturb the
+ * next sample. */
 static void wait_for_idle(const struct work *w)
 {
     if (w->threads > 1)
         nanosleep(&(struct timespec){ 0, 40000000 }, NULL);
 }
 
-/* Seconds of one call; negative when it failed. */
+/* Seconds of one call, averaged over `repeats`; negative: it failed. */
 static double sample(struct contender *c, const struct operand_sets *s, int repeats)
 {
     const struct operands *first = c->now;
@@ -527,12 +529,13 @@ static double sample(struct contender *c, const struct operand_sets *s, int repe
     return seconds / repeats;
 }
 
-/* A small product that comes again and again gets code of its own, which is made meanwhile. */
+/* Repeats a small product until the specialised kernel that is compiled in the background serves
+ * it. */
 static void repeat_small(struct contender *c, const struct operand_sets *s)
 {
     enum { PRODUCTS = 1000 };
     const struct work *w = c->work;
-    double until = now() + 3; /* a machine that other programs use, too, takes its time */
+    double until = now() + 3; /* allow for a busy machine */
 
     if (c->peer || c->variant != CALL_plain || device_stream() || w->m * w->n * w->k > 1 << 21)
         return;
@@ -541,7 +544,7 @@ static void repeat_small(struct contender *c, const struct operand_sets *s)
             return;
 }
 
-/* Warms up and sets how many calls make a sample. */
+/* Warms up and chooses how many calls make a sample. */
 static void calibrate(struct contender *c, const struct operand_sets *s, const struct timing *t)
 {
     double first, n;
@@ -556,7 +559,7 @@ static void calibrate(struct contender *c, const struct operand_sets *s, const s
     c->best = first; /* until there are samples */
 }
 
-/* On a GPU slow calls are sampled less often: their times hardly differ. */
+/* Number of samples.  On a GPU slow calls need fewer, because their times hardly vary. */
 static int samples_wanted(const struct contender *c, const struct timing *t)
 {
     int least = c->best > very_slow ? 1 : c->best > slow ? 3 : t->runs;
@@ -564,8 +567,8 @@ static int samples_wanted(const struct contender *c, const struct timing *t)
     return device_stream() && least < t->runs ? least : t->runs;
 }
 
-static void one_round(struct work *w, const struct timing *t, const struct operand_sets *s,
-                      int round, double until)
+static void sample_round(struct work *w, const struct timing *t, const struct operand_sets *s,
+                         int round, double until)
 {
     for (int i = 0; i < w->count; i++) {
         struct contender *c = &w->list[i];
@@ -583,20 +586,20 @@ static void one_round(struct work *w, const struct timing *t, const struct opera
     }
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-/* Of n seconds; *best: the least. */
+/* Median of n seconds; *best is the minimum. */
 static double median(const double *seconds, int n, double *best)
 {
     double v[MOST_SAMPLES];
 
     memcpy(v, seconds, (size_t)n * sizeof *v);
-    qsort(v, (size_t)n, sizeof *v, ascending);
+    qsort(v, (size_t)n, sizeof *v, compare_doubles);
     *best = v[0];
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
@@ -617,7 +620,7 @@ const struct contender *work_base(const struct work *w)
     return best;
 }
 
-/* The other bits of a prepared operand would be a fault. */
+/* Fails the prepared contender if its result differs in bits from a plain call. */
 static void compare_prepared(struct work *w)
 {
     for (int i = 1; i < w->count; i++)
@@ -627,7 +630,7 @@ static void compare_prepared(struct work *w)
             contender_stop(&w->list[0], STATE_wrong, "the prepared operand gives other bits");
 }
 
-/* The operands of every contender; CALL_easy gets plain data. */
+/* Chooses the operands of every contender; CALL_easy gets well-scaled data. */
 static bool choose_operands(struct work *w, const struct operand_sets *s, struct copies *copies,
                             struct operand_sets *easy, uint64_t seed)
 {
@@ -652,7 +655,7 @@ static bool choose_operands(struct work *w, const struct operand_sets *s, struct
     return true;
 }
 
-/* Times each kernel in three calls and keeps the call that took least. */
+/* Times each kernel in three calls and keeps the fastest call's times. */
 static void time_kernels(struct contender *c)
 {
     enum { CALLS = 3 };
@@ -684,13 +687,13 @@ static void measure_all(struct work *w, const struct timing *t, const struct ope
         struct contender *c = &w->list[i];
 
         t->note(t->user, w, c);
-        if (c->state == STATE_ok && begin(c) &&
-            (checked_call(c, s) || (weaken(c) && checked_call(c, s))) && t->timed)
+        if (c->state == STATE_ok && begin_contender(c) &&
+            (checked_call(c, s) || (retry_as_fast(c) && checked_call(c, s))) && t->timed)
             calibrate(c, s, t);
     }
     until = now() + t->most;
     for (int round = 0; t->timed && round < t->runs; round++)
-        one_round(w, t, s, round, until);
+        sample_round(w, t, s, round, until);
     for (int i = 0; t->timed && i < w->count; i++) {
         struct contender *c = &w->list[i];
 
@@ -717,7 +720,7 @@ void work_measure(struct work *w, const struct timing *t)
              choose_operands(w, &s[0], &copies, &s[1], t->seed + 2)) {
         measure_all(w, t, &s[0]);
         for (int i = 0; i < w->count; i++)
-            end(&w->list[i]);
+            end_contender(&w->list[i]);
     }
     free_copies(&copies);
     if (s) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What of oneDNN's interface the peers use. */
+ * Declarations of the parts of oneDNN's interface that the peers use. */
 #ifndef LIMBER_BENCH_ONEDNN_H
 #define LIMBER_BENCH_ONEDNN_H
 
 #include "tools/bench/bench.h"
 
-/* Releases 2 and 3 differ in who owns a memory descriptor: in 2 it is a structure of the caller
- * (696 bytes in 2.6), in 3 an object behind a pointer.  Both are held by pointer here. */
+/* Releases 2 and 3 differ in the type of a memory descriptor.  In 2 it is a structure that the
+ * caller owns (696 bytes in 2.6), in 3 an opaque object.  Both are held by pointer here. */
 enum {
     DNN_F16 = 1,
     DNN_BF16 = 2,
@@ -29,7 +29,7 @@ enum {
     DNN_DIFF_SRC = 129,
     DNN_DIFF_DST = 145,
     DNN_DIFF_WEIGHTS = 161,
-    DNN_FORWARD = 64, /* of training: a hint for the backward forms, too */
+    DNN_FORWARD = 64, /* forward training, which is also the hint for backward primitives */
     DNN_DIRECT = 1,
     DNN_ROOM = 8192
 };
@@ -39,7 +39,7 @@ struct dnn_argument {
     void *memory;
 };
 
-/* The functions of releases 2 and 3, those of 2 alone, those of 3 alone. */
+/* Functions that releases 2 and 3 share, those of 2 only, those of 3 only. */
 #define GEMM(F) \
     F(version, dnnl_version, const void *, (void)) \
     F(sgemm, dnnl_sgemm, int, \
@@ -105,8 +105,8 @@ struct dnn_argument {
 
 extern struct dnn {
     int major;
-    bool matmul; /* there are primitives */
-    bool convolution, eltwise, fused; /* of release 3 */
+    bool matmul; /* matmul primitives were found */
+    bool convolution, eltwise, fused; /* needs release 3 */
     void *engine, *stream;
     void (*omp_threads)(int);
     GEMM(DECLARE)
@@ -114,10 +114,10 @@ extern struct dnn {
     RELEASE2(DECLARE) RELEASE3(DECLARE) CONVOLUTION(DECLARE) ELTWISE(DECLARE) FUSED(DECLARE)
 } dnn;
 
-/* The order of p->from is changed to that of p->to; false: it cannot be. */
+/* Reorders p->from into the layout of p->to; false: not possible. */
 struct dnn_copy {
     const void *from_md, *to_md;
-    void *from, *to; /* memories of these */
+    void *from, *to; /* memory objects with these descriptors */
 };
 bool dnn_reorder(const struct dnn_copy *p);
 

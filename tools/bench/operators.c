@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions beside a copy of the same bytes, oneDNN's and PyTorch's. */
+ * Elementwise functions compared with a copy of the same bytes, and with oneDNN's and PyTorch's
+ * functions. */
 #include "tools/bench/onednn.h"
 
 #include <limber/ops.h>
@@ -7,12 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* oneDNN's names of functions and types */
+/* oneDNN's constants */
 enum { DNN_INFERENCE = 96, DNN_TANH = 0x21, DNN_EXP = 0x2a, DNN_GELU = 0x31 };
 
 static const struct function {
     limber_function function;
-    int dnn; /* 0: it has none */
+    int dnn; /* oneDNN's algorithm; 0: none */
 } functions[] = { { LIMBER_FUNCTION_EXP, DNN_EXP },
                   { LIMBER_FUNCTION_TANH, DNN_TANH },
                   { LIMBER_FUNCTION_GELU, DNN_GELU },
@@ -20,13 +21,13 @@ static const struct function {
 
 static const struct pair_of {
     const char *from, *to;
-    int dnn; /* of both; 0: it has none */
+    int dnn; /* oneDNN's type of source and result; 0: none */
 } pairs[] = { { "f16", "f16", DNN_F16 }, { "bf16", "bf16", DNN_BF16 }, { "e4m3", "e4m3", 0 },
               { "f32", "f32", DNN_F32 }, { "f32", "bf16", 0 },         { "f32", "f16", 0 } };
 
 struct operation {
     limber_elementwise call;
-    char *src, *dst, *other; /* other: the peer's result, or a copy's */
+    char *src, *dst, *other; /* other: result of the peer or of the copy */
     void *pd, *primitive, *md, *memory[2];
 };
 
@@ -97,7 +98,7 @@ static double run_peer(struct operation *o)
     return now() - start;
 }
 
-/* Both results mean the same: the peer's differs by few units in the last place. */
+/* Whether results agree: the peer's differs by few ulp. */
 static bool agree(const struct operation *o)
 {
     limber_format f = o->call.to;
@@ -126,7 +127,8 @@ static bool operator_row(struct bench *b, const struct function *f, const struct
     has_peer = ok && open_peer(&o, f->dnn, p->dnn);
     has_torch = f->function != LIMBER_FUNCTION_CAST && torch_version();
     bytes = count * (o.call.from.size + o.call.to.size);
-    for (int i = -1; ok && i < b->runs; i++) { /* the first warms up, and makes a table */
+    /* index -1 warms up and makes the function's table */
+    for (int i = -1; ok && i < b->runs; i++) {
         int at = i < 0 ? 0 : i;
         double start = now();
 

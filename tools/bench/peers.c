@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of peers: other libraries, found at run time and set up at their best, and our own
- * kernels of other people's ways. */
+ * The table of peers: other libraries, found at run time and configured for speed, and our own
+ * implementations of published algorithms. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -18,7 +18,7 @@ bool library_load(struct library *l)
     char names[160], *rest = names, *name;
 
     snprintf(names, sizeof names, "%s", l->files);
-    if (strchr(l->files, '/')) /* it may be one path, with whatever spaces */
+    if (strchr(l->files, '/')) /* files may be one path, which may contain spaces */
         l->handle = dlopen(l->files, RTLD_NOW | RTLD_LOCAL);
     while (!l->handle && (name = strsep(&rest, " ")))
         l->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -47,8 +47,8 @@ bool library_find(struct library *l, const struct symbol *list, size_t count)
     return true;
 }
 
-/* A function or a variable of the library; NULL when it has none of that name.  The names of
- * OpenBLAS's wheel begin with scipy_. */
+/* A function or variable of the library; NULL: absent.  OpenBLAS's wheel prefixes names with
+ * scipy_. */
 static void *symbol_of(const struct library *l, const char *name)
 {
     char longer[64];
@@ -96,14 +96,14 @@ static bool find_cblas(struct library *l)
     return (l->gemm[0] && l->gemm[1]) || library_refuse(l, "has no cblas_dgemm");
 }
 
-static bool is_wide(const char *core)
+static bool has_avx512_kernels(const char *core)
 {
     return strcasestr(core, "skylakex") || strcasestr(core, "cooperlake") ||
            strcasestr(core, "sapphire");
 }
 
-/* An SSE kernel on a machine with AVX2 is no peer. */
-static bool misdetected(const char *core)
+/* Whether OpenBLAS chose an SSE kernel on a machine with AVX2, which is no fair peer. */
+static bool is_misdetected(const char *core)
 {
     static const char *const old[] = { "Prescott", "Core2", "Katmai", "Generic", "Nehalem" };
 
@@ -115,15 +115,15 @@ static bool misdetected(const char *core)
 
 static void (*openblas_threads)(int);
 
-/* Debian's OpenBLAS takes newer CPUs for old ones, and environments name kernels for older ones:
- * a peer at its best uses the vectors that the CPU has. */
+/* Opens OpenBLAS with kernels for the CPU's vectors.  Debian's version misdetects newer CPUs, and
+ * an environment may name kernels of older ones. */
 static bool open_openblas(struct library *l)
 {
     const char *named = limber_variable_value("OPENBLAS_CORETYPE"), *core;
     char *(*get_core)(void), *(*get_config)(void);
     bool narrow;
 
-    if (cpu_has("avx512") && !(named && is_wide(named)))
+    if (cpu_has("avx512") && !(named && has_avx512_kernels(named)))
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
     if (!find_cblas(l))
         return false;
@@ -132,9 +132,9 @@ static bool open_openblas(struct library *l)
     if (!FIND(openblas_threads, "openblas_set_num_threads"))
         return library_refuse(l, "cannot be told how many threads to use");
     core = get_core ? get_core() : "unknown";
-    if (misdetected(core))
+    if (is_misdetected(core))
         return library_refuse(l, "took this CPU for an old one; set OPENBLAS_CORETYPE");
-    narrow = cpu_has("avx512") && !is_wide(core) && !strcasestr(core, "zen");
+    narrow = cpu_has("avx512") && !has_avx512_kernels(core) && !strcasestr(core, "zen");
     if (get_config) /* "OpenBLAS 0.3.21 ..." */
         sscanf(get_config(), "OpenBLAS %63s", l->version);
     snprintf(l->kernels, sizeof l->kernels, "%s%s; %s", core,
@@ -144,8 +144,9 @@ static bool open_openblas(struct library *l)
 
 static void (*blis_threads)(int64_t);
 
-/* On x86-64 BLIS chooses generic C for CPUs that it does not know.  Release 0.9 takes a number
- * (0: skx, 3: haswell), later ones a name.  It knows AMD's CPUs without AVX-512 (zen to zen3). */
+/* BLIS on x86-64 falls back to generic C on CPUs that it does not know.  Release 0.9 takes a number
+ * (0: skx, 3: haswell), later ones a name.  It recognises AMD's CPUs without AVX-512 (zen to
+ * zen3). */
 static void name_blis_kernels(const char *version)
 {
 #if defined(__x86_64__)
@@ -177,7 +178,7 @@ static bool open_blis(struct library *l)
         return library_refuse(l, "has none of the interface that sets it up");
     snprintf(l->version, sizeof l->version, "%s", version());
     name_blis_kernels(l->version);
-    init(); /* before asking for kernels: BLIS aborts when asked earlier */
+    init(); /* BLIS aborts if kernels are queried before this */
     arch = arch_name(arch_id());
     if (!strcmp(arch, "generic") && cpu_has("avx2"))
         return library_refuse(l, "has no kernels for this CPU; set BLIS_ARCH_TYPE");
@@ -185,7 +186,7 @@ static bool open_blis(struct library *l)
     return true;
 }
 
-/* MKL's functions for one shape. */
+/* MKL's JIT interface for products of one shape. */
 static struct {
     int (*create_d)(void **, int, int, int, int, int, int, double, int, int, double, int);
     int (*create_s)(void **, int, int, int, int, int, int, float, int, int, float, int);
@@ -205,11 +206,11 @@ static void find_mkl_jit(struct library *l)
 
     if (!LIBRARY_FIND(l, needed)) {
         mkl_jit.create_d = NULL;
-        *l->why_not = 0; /* the other peers of this library do without */
+        *l->why_not = 0; /* MKL's other peers do not need the JIT */
     }
 }
 
-/* Where MKL compiles nothing it offers a call of its GEMM instead, which is another peer. */
+/* Refuses shapes that MKL does not compile; it would call its GEMM, which is another peer. */
 static bool prepare_mkl_jit(struct contender *c)
 {
     enum { COMPILED = 0 };
@@ -231,7 +232,7 @@ static bool prepare_mkl_jit(struct contender *c)
     return true;
 }
 
-/* Where the operands of the g-th product of a batch begin. */
+/* Operands of the g-th product of a batch. */
 static struct operands product_at(const struct contender *c, int64_t g)
 {
     const size_t step = (size_t)(g * c->work->n * c->work->n) * c->now->fy.size;
@@ -259,7 +260,7 @@ static void release_mkl_jit(struct contender *c)
     mkl_jit.destroy(c->prepared);
 }
 
-/* MKL's products of one shape, a step apart. */
+/* MKL's strided batched products. */
 static void (*mkl_batch_d)(int, int, int, int, int, int, double, const void *, int, int,
                            const void *, int, int, double, void *, int, int, int);
 static void (*mkl_batch_s)(int, int, int, int, int, int, float, const void *, int, int,
@@ -287,8 +288,8 @@ static bool run_mkl_batch(struct contender *c)
 
 static void (*mkl_threads)(int);
 
-/* MKL ends the process when the OpenMP that it wants is absent: it is told to use GCC's, which
- * Debian always has, unless Intel's is there. */
+/* Chooses MKL's threading layer: GCC's OpenMP, which Debian always has, unless Intel's is
+ * installed.  MKL ends the process if its OpenMP is absent. */
 static void name_mkl_threading(void)
 {
     void *intel = dlopen("libiomp5.so", RTLD_NOW | RTLD_LOCAL);
@@ -297,7 +298,7 @@ static void name_mkl_threading(void)
         setenv("MKL_THREADING_LAYER", "GNU", 0);
 }
 
-/* MKL has a library of kernels for each instruction set, and opens one at the first product. */
+/* Finds the instruction set whose kernel library MKL opened at its first product. */
 static int name_kernels(struct dl_phdr_info *loaded, size_t size, void *name)
 {
     static const char *const sets[] = { "def", "mc3", "avx2", "avx512", "avx10" };
@@ -313,9 +314,9 @@ static int name_kernels(struct dl_phdr_info *loaded, size_t size, void *name)
     return 0;
 }
 
-/* By default MKL takes the best kernels that it has for the CPU; MKL_ENABLE_INSTRUCTIONS can only
- * take some away.  On AMD's CPUs it takes `def`, which has kernels of AVX2 for Zen, whatever the
- * variable says, and it compiles no function for one shape. */
+/* Opens MKL without MKL_ENABLE_INSTRUCTIONS, which can only disable kernels; by default it uses the
+ * best for the CPU.  On AMD's CPUs it always uses `def`, which has AVX2 kernels for Zen, and
+ * compiles no functions. */
 static bool open_mkl(struct library *l)
 {
     void (*version)(char *, int);
@@ -382,7 +383,7 @@ static xsmm_d_fn *(*xsmm_d)(int, int, int, const int *, const int *, const int *
 static xsmm_s_fn *(*xsmm_s)(int, int, int, const int *, const int *, const int *, const float *,
                             const float *, const int *, const int *);
 
-/* Column-major C' = B' A' is row-major C = A B. */
+/* Column-major C' = B' A' is the row-major C = A B. */
 static bool run_xsmm(struct contender *c)
 {
     for (int64_t g = 0; g < c->work->batch; g++) {
@@ -430,9 +431,10 @@ struct library libxsmm = { .name = "LIBXSMM",
                            .files = "libxsmm.so.1 libxsmm.so",
                            .open = open_xsmm };
 
-/* ---- Limber before a BLAS -------------------------------------------------------------------- */
+/* ---- Limber's own BLAS interface ------------------------------------------------------------- */
 
-/* As a program has it that preloads the library: native products, from its first call on. */
+/* Sets the threads of liblimber_blas by its environment, as a program that preloads it would,
+ * before its first call. */
 static void set_interposed_threads(int threads)
 {
     char text[16];
@@ -454,19 +456,19 @@ struct library limber_blas = { .name = "Limber before a BLAS",
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Types of cuBLAS (R_32F ...), what it computes in, and types of oneDNN. */
+/* Types of cuBLAS (R_32F ...), its compute types, types of oneDNN. */
 enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14, E4M3 = 28 };
 enum { IN_32F = 68, IN_64F = 70, IN_32I = 72, IN_TF32 = 77, IN_BF16X9 = 78, IN_FIXED = 79 };
 enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 
-/* Where no instruction sums four products of bytes, oneDNN's sums of two saturate at 16 bits, or
- * its signed filters lose a bit. */
+/* oneDNN without an instruction that sums four byte products: sums of two saturate at 16 bits, or
+ * signed filters lose a bit.  Integer sums may thus err by 2^-SATURATES |A||B|. */
 enum { SATURATES = 2 };
 #define SUM .promise = PROMISE_sum, .factor = 1
 #define EXACT .promise = PROMISE_exact
-/* Room for what fast algorithms lose that promise nothing (Winograd's, FP8's sums). */
+/* Tolerance for fast algorithms without an error bound, such as Winograd's or FP8 sums. */
 #define LOOSE(bits) .promise = PROMISE_loose, .factor = bits
-/* Tensor cores cut off below their accumulator's last bit. */
+/* Tensor cores truncate below the accumulator's last bit. */
 #define TENSOR .promise = PROMISE_sum, .factor = 4
 #define F64 .word = "f64", .formats = "f64", SUM
 #define F32 .word = "f32", .formats = "f32", SUM
@@ -483,7 +485,7 @@ enum { SATURATES = 2 };
 #define MATMUL \
     .library = &onednn, .packed_before = true, .prepare = onednn_prepare, .run = onednn_matmul, \
     .release = onednn_release
-/* Of the row's formats and layout. */
+/* Convolution in the row's formats and layout. */
 #define CONVOLUTION(how) \
     .library = &onednn, .loss = SATURATES, .code = { how }, .prepare = onednn_conv_prepare, \
     .run = onednn_conv_run, .fetch = onednn_conv_fetch, .release = onednn_conv_release, SUM
@@ -567,8 +569,8 @@ enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
 void peers_open(const struct bench *b)
 {
-    /* Before any of them is loaded.  A library's threads that spin while they wait take the CPUs
-     * from the next library's: oneDNN's products lost up to nine tenths of their speed. */
+    /* Set this before any library is loaded.  Threads that spin while they wait take CPUs from the
+     * next library: oneDNN's products lost up to nine tenths of their speed. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
     for (int i = 0; i < LIBRARIES; i++)
         if (libraries[i]->gpu == b->gpu && (!b->gpu || rows_ask(b, libraries[i])))

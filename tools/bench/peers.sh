@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Puts the libraries that `limber bench` compares with into a folder of their own.
+# Installs the libraries that `limber bench` compares with into a separate folder.
 set -u
 
 usage() {
@@ -56,8 +56,8 @@ lacks() {  # peer, why
     missing="$missing $1"
 }
 
-# The shared libraries of a wheel that the bench needs, by the names that they have for the dynamic
-# linker, and what the wheel says of itself.
+# Copies a wheel's shared libraries that the benchmark needs, under the names that the dynamic
+# linker uses, and the wheel's metadata.
 unpack() {  # wheel
     python3 - "$1" "$folder" << 'PROGRAM'
 import os, re, sys, zipfile

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cuBLAS and cuBLASLt as peers.  They count columns first, so C = A B is asked for as
- * C^T = B^T A^T: the first operand is our B. */
+ * cuBLAS and cuBLASLt as peers.  They are column-major, so C = A B is computed as C^T = B^T A^T:
+ * their first operand is our B. */
 #include "tools/bench/bench.h"
 
 #include <dlfcn.h>
@@ -32,8 +32,8 @@ enum { DESC_TRANSA = 3, PREFERENCE_BYTES = 1, LT_WORKSPACE = 64 << 20 };
 
 static struct {
     void *handle, *room;
-    size_t bytes; /* of room */
-    int (*strategy)(void *, int); /* NULL: from before there was emulation */
+    size_t bytes; /* bytes of room */
+    int (*strategy)(void *, int); /* NULL: a release without emulation */
     BLAS(DECLARE)
 } blas;
 static const struct symbol needed_blas[] = { BLAS(NEEDED_BLAS) };
@@ -48,7 +48,7 @@ static bool open_cublas(struct library *l)
     code = blas.create(&blas.handle);
     if (code) {
         blas.handle = NULL;
-        dlclose(l->handle); /* Limber would multiply by it where it is loaded */
+        dlclose(l->handle); /* or else Limber would use the library that is loaded */
         l->handle = NULL;
         snprintf(l->why_not, sizeof l->why_not, "cublasCreate answers %d", code);
         return false;
@@ -78,7 +78,7 @@ struct library cublas = { .name = "cuBLAS",
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static bool answer(struct contender *c, int code)
+static bool check_status(struct contender *c, int code)
 {
     if (code == 0)
         return true;
@@ -89,8 +89,8 @@ static bool answer(struct contender *c, int code)
     return contender_stop(c, STATE_failed, "cuBLAS answers %d", code);
 }
 
-/* Emulations keep their slices in the work space and do without them where it is too small:
- * otherwise the library takes its plain product, as it does wherever it thinks that one faster. */
+/* Gives emulations a work space that holds their slices.  With a smaller one the library uses its
+ * plain product, as it also does wherever it expects that to be faster. */
 static void prepare_emulation(const struct work *w)
 {
     enum { SLICES = 16 };
@@ -107,7 +107,7 @@ static void prepare_emulation(const struct work *w)
     blas.workspace(blas.handle, blas.room, blas.bytes);
 }
 
-/* The peer's codes: the types of operands and of the result, and what it computes in. */
+/* The peer's codes are the types of operands and result, and the compute type. */
 bool cublas_run(struct contender *c)
 {
     static const float one_f = 1, zero_f = 0;
@@ -121,17 +121,17 @@ bool cublas_run(struct contender *c)
     int m = (int)w->m, n = (int)w->n, k = (int)w->k;
 
     if (compute == AS_32F && in == R_32F)
-        return answer(
+        return check_status(
             c, blas.sgemm(blas.handle, op, OP_N, n, m, k, &one_f, b, ldb, a, k, &zero_f, y, n));
     if (compute == AS_64F)
-        return answer(
+        return check_status(
             c, blas.dgemm(blas.handle, op, OP_N, n, m, k, &one_d, b, ldb, a, k, &zero_d, y, n));
     if (c->peer->emulation)
         prepare_emulation(w);
     one = out == R_64F ? (const void *)&one_d : out == R_32I ? (const void *)&one_i : &one_f;
     zero = out == R_64F ? (const void *)&zero_d : out == R_32I ? (const void *)&zero_i : &zero_f;
-    return answer(c, blas.gemm(blas.handle, op, OP_N, n, m, k, one, b, in, ldb, a, in, k, zero, y,
-                               out, n, compute, DEFAULT));
+    return check_status(c, blas.gemm(blas.handle, op, OP_N, n, m, k, one, b, in, ldb, a, in, k,
+                                     zero, y, out, n, compute, DEFAULT));
 }
 
 /* ---- FP8 and INT8 by cuBLASLt ---------------------------------------------------------------- */
@@ -165,7 +165,7 @@ struct heuristic {
 
 static struct {
     void *handle, *desc, *rows, *cols, *result, *preference, *workspace;
-    const struct peer *peer; /* what the layouts are for; m 0: none */
+    const struct peer *peer; /* peer whose layouts are cached; m 0: none */
     int64_t m, n, k;
     struct heuristic found;
     LT(DECLARE)
@@ -186,9 +186,9 @@ static void free_shape(void)
     lt.m = 0;
 }
 
-/* These units take both operands with k running fastest, so B is stored as n x k.  The peer's codes
- * are as of cublas_run. */
-static int shape_lt(const struct work *w, const struct peer *p)
+/* Makes layouts for tensor cores, which need both operands contiguous along k, so B is stored as n
+ * x k.  The peer's codes are those of cublas_run. */
+static int make_layouts(const struct work *w, const struct peer *p)
 {
     uint64_t m = (uint64_t)w->m, n = (uint64_t)w->n, k = (uint64_t)w->k;
     int transpose = OP_T, found = 0, in = p->code[0], out = p->code[1], code;
@@ -219,14 +219,14 @@ bool cublaslt_run(struct contender *c)
     static const int32_t one_i = 1, zero_i = 0;
     const struct operands *o = c->now;
     bool whole = c->peer->code[1] == R_32I;
-    int code = shape_lt(c->work, c->peer);
+    int code = make_layouts(c->work, c->peer);
 
     if (code == 0)
         code =
             lt.matmul(lt.handle, lt.desc, whole ? (const void *)&one_i : &one_f, o->b, lt.cols,
                       o->a, lt.rows, whole ? (const void *)&zero_i : &zero_f, o->y, lt.result, o->y,
                       lt.result, lt.found.algorithm, lt.workspace, LT_WORKSPACE, device_stream());
-    return answer(c, code);
+    return check_status(c, code);
 }
 
 static bool open_lt(struct library *l)

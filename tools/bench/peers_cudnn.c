@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cuDNN as a peer: FP32 convolutions without TF32, by the algorithm that it finds fastest. */
+ * cuDNN as a peer: FP32 convolutions without TF32, by the algorithm that it measures as fastest. */
 #include "tools/bench/bench.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ struct found {
 
 static struct {
     void *handle, *x, *f, *y, *conv, *workspace;
-    limber_conv shape; /* what the descriptors are for */
+    limber_conv shape; /* shape whose descriptors are cached */
     bool ready;
     struct found best;
     DNN(DECLARE)
@@ -86,10 +86,10 @@ static void free_shape(void)
     dnn.ready = false;
 }
 
-static int describe(const limber_conv *s)
+static int make_descriptors(const limber_conv *s)
 {
     int64_t oh = 0, ow = 0;
-    int code, layout = s->layout == LIMBER_LAYOUT_NHWC; /* as cudnnTensorFormat_t counts */
+    int code, layout = s->layout == LIMBER_LAYOUT_NHWC; /* value of cudnnTensorFormat_t */
 
     limber_conv_output(s, &oh, &ow);
     if ((code = dnn.tensor_new(&dnn.x)) || (code = dnn.tensor_new(&dnn.y)) ||
@@ -105,8 +105,8 @@ static int describe(const limber_conv *s)
     return dnn.conv_math(dnn.conv, FMA_MATH);
 }
 
-/* The library tries its algorithms; those that would use TF32 are passed over. */
-static int choose(void)
+/* Lets cuDNN time its algorithms and takes the fastest that does not use TF32. */
+static int choose_algorithm(void)
 {
     struct found list[ALGORITHMS];
     int n = 0, code = dnn.find(dnn.handle, dnn.x, dnn.f, dnn.conv, dnn.y, ALGORITHMS, &n, list);
@@ -123,7 +123,7 @@ static int choose(void)
     return NOT_SUPPORTED;
 }
 
-static bool answer(struct contender *c, int code)
+static bool check_status(struct contender *c, int code)
 {
     if (code == 0)
         return true;
@@ -139,9 +139,9 @@ bool cudnn_run(struct contender *c)
 
     if (!dnn.ready || memcmp(&dnn.shape, shape, sizeof dnn.shape)) {
         free_shape();
-        code = describe(shape);
+        code = make_descriptors(shape);
         if (code == 0)
-            code = choose();
+            code = choose_algorithm();
         dnn.shape = *shape;
         dnn.ready = code == 0;
     }
@@ -150,7 +150,7 @@ bool cudnn_run(struct contender *c)
                            dnn.best.algorithm, dnn.workspace, dnn.best.memory, &(float){ 0 }, dnn.y,
                            o->y);
     snprintf(c->report.scheme, sizeof c->report.scheme, "algorithm %d", dnn.best.algorithm);
-    return answer(c, code);
+    return check_status(c, code);
 }
 
 static void close_cudnn(void)

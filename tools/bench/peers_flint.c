@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * FLINT and Arb as peers: matrices of integers, and of reals with 113 bits. */
+ * FLINT and Arb as peers: matrices of integers, and of real numbers with 113 bits. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -40,13 +40,13 @@ static struct {
 static const struct symbol needed_flint[] = { FLINT(NEEDED_FLINT) };
 static const struct symbol needed_arb[] = { ARB(NEEDED_ARB) };
 
-/* Matrices behind room enough for the libraries' own structures (four words in both). */
+/* Matrices in buffers that are large enough for the libraries' structures (four words in both). */
 struct matrices {
     long a[16], b[16], y[16];
 };
 
-/* x 2^SHIFT in two's complement: the operands are multiples of 2^-SHIFT below 1. */
-static void scaled(const void *at, unsigned long limbs[2])
+/* x 2^SHIFT as a two's complement integer; operands are multiples of 2^-SHIFT below 1. */
+static void to_integer(const void *at, unsigned long limbs[2])
 {
     quad x;
     __int128 v;
@@ -57,8 +57,8 @@ static void scaled(const void *at, unsigned long limbs[2])
     limbs[1] = (unsigned long)(v >> 64);
 }
 
-/* The integer in LIMBS limbs of two's complement times 2^exponent (a power that quad holds). */
-static void unscaled(const unsigned long limbs[LIMBS], quad scale, void *at)
+/* Converts an integer of LIMBS two's complement words times `scale`, a power of two, to quad. */
+static void from_integer(const unsigned long limbs[LIMBS], quad scale, void *at)
 {
     quad x = (quad)(long)limbs[LIMBS - 1];
 
@@ -68,20 +68,20 @@ static void unscaled(const unsigned long limbs[LIMBS], quad scale, void *at)
     memcpy(at, &x, sizeof x);
 }
 
-/* The 113-bit integer of one element of A or B, or the integer itself. */
+/* Sets the integer that represents an element of A or B: 113 bits if wide. */
 static void set_integer(long *x, const void *values, size_t at, bool wide)
 {
     unsigned long limbs[2];
 
     if (wide) {
-        scaled((const char *)values + at * sizeof(quad), limbs);
+        to_integer((const char *)values + at * sizeof(quad), limbs);
         fl.set_limbs(x, limbs, 2);
     } else {
         fl.set_si(x, (long)((const int64_t *)values)[at]);
     }
 }
 
-/* The peer's codes: whether elements are binary128; whether Arb computes. */
+/* Meaning of the peer's codes: elements are binary128; Arb computes. */
 static bool is_wide(const struct contender *c)
 {
     return c->peer->code[0];
@@ -139,7 +139,7 @@ bool flint_run(struct contender *c)
     return true;
 }
 
-/* Arb's midpoints (an arb_t begins with its midpoint) to 2^-226. */
+/* Reads Arb's midpoints, rounded to multiples of 2^-226; an arb_t begins with its midpoint. */
 void flint_fetch(struct contender *c)
 {
     struct matrices *s = c->prepared;
@@ -155,7 +155,7 @@ void flint_fetch(struct contender *c)
                 ar.get(&rounded, ar.entry(s->y, i, j), -2 * SHIFT);
             if (is_wide(c)) {
                 fl.get_limbs(limbs, LIMBS, x);
-                unscaled(limbs, (quad)0x1p-226, (char *)c->now->y + (i * n + j) * 16);
+                from_integer(limbs, (quad)0x1p-226, (char *)c->now->y + (i * n + j) * 16);
             } else {
                 ((int64_t *)c->now->y)[i * n + j] = fl.get_si(x);
             }

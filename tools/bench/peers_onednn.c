@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * oneDNN as a peer: its gemm functions, and its matmul primitive with B packed before. */
+ * oneDNN as a peer: its gemm functions, and its matmul primitive with B packed before the
+ * timing. */
 #define _GNU_SOURCE
 #include "tools/bench/onednn.h"
 
@@ -14,7 +15,7 @@ static const struct symbol convolution[] = { CONVOLUTION(NEEDED) };
 static const struct symbol eltwise[] = { ELTWISE(NEEDED) };
 static const struct symbol fused[] = { FUSED(NEEDED) };
 
-/* The codes of the peer: the types of A, B and C. */
+/* The peer's codes are oneDNN's types of A, B and C. */
 bool onednn_run(struct contender *c)
 {
     const struct operands *o = c->now;
@@ -122,7 +123,7 @@ bool dnn_reorder(const struct dnn_copy *p)
     return ok;
 }
 
-/* Packs B as the primitive likes it best. */
+/* Packs B in the layout that the primitive prefers. */
 static bool pack_weights(struct dnn_state *s, const void *pd, const void *plain, const void *b)
 {
     struct dnn_copy copy = { .from_md = plain, .to_md = dnn.query_md(pd, DNN_WEIGHTS_MD, 0) };

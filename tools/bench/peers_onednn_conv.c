@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * oneDNN's convolutions as peers, forward and both backward: on tensors as they lie, and in the
- * layouts that it likes best, where operands are reordered before the clock starts. */
+ * oneDNN's convolutions as peers, forward and both gradients: on plain tensors, and in oneDNN's
+ * preferred layouts, into which operands are reordered before the timing. */
 #include "tools/bench/onednn.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 enum tensor_of { IMAGE, FILTERS, OUTPUT, TENSORS };
 enum { MOST_DIMS = 5 };
 
-/* How each operation names its tensors, and which operand (A, B, C) they are. */
+/* Names of each operation's tensors in oneDNN, and the operand (A, B, C) that each is. */
 static const struct role {
     int argument, md, operand;
 } roles[][TENSORS] = {
@@ -25,8 +25,8 @@ static const struct role {
 
 struct conv_state {
     void *pd, *primitive;
-    void *md[TENSORS], *plain[TENSORS]; /* as the caller's tensors lie */
-    const void *own_md[TENSORS]; /* as the primitive reads them, where that differs; or NULL */
+    void *md[TENSORS], *plain[TENSORS]; /* descriptors and memories of the caller's plain tensors */
+    const void *own_md[TENSORS]; /* descriptors of the primitive's layouts; NULL: the plain one */
     void *own[TENSORS];
 };
 
@@ -38,7 +38,7 @@ static int type_of(limber_format f)
                                          DNN_S8;
 }
 
-/* NULL: it cannot be described. */
+/* Memory descriptor of a tensor; NULL: oneDNN cannot describe it. */
 static void *describe(const struct work *w, enum tensor_of which, bool any)
 {
     const limber_conv *s = &w->conv;
@@ -87,11 +87,11 @@ static void free_all(void *md[TENSORS])
             dnn.md_destroy(md[i]);
 }
 
-/* The backward forms want a forward one as a hint. */
+/* Creates the primitive's descriptor; backward ones need a forward descriptor as a hint. */
 static void *describe_conv(const struct work *w, void *const md[TENSORS])
 {
     const limber_conv *s = &w->conv;
-    const int first = s->t ? 0 : 1; /* the depth is first */
+    const int first = s->t ? 0 : 1; /* the depth comes first */
     const int64_t strides[] = { s->depth_stride ? s->depth_stride : 1, s->stride[0], s->stride[1] };
     const int64_t apart[] = { s->depth_dilate ? s->depth_dilate - 1 : 0, s->dilate[0] - 1,
                               s->dilate[1] - 1 };
@@ -123,7 +123,7 @@ static struct dnn_copy copy_of(const struct conv_state *s, int i, bool back)
     return back ? (struct dnn_copy){ to.to_md, to.from_md, to.to, to.from } : to;
 }
 
-/* The memories of one tensor; an operand is reordered to the primitive's own layout. */
+/* Creates the memories of a tensor and reorders an operand into the primitive's layout. */
 static bool set_tensor(struct conv_state *s, const struct contender *c, int i, bool any)
 {
     const struct role *role = &roles[c->work->operation][i];

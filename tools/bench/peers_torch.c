@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * PyTorch, where python3 has it: a process that computes elementwise functions, reductions of
- * lines of 1024 and convolutions when it is asked to, and answers how long each took. */
+ * PyTorch, if python3 has it: a child process that computes elementwise functions, reductions of
+ * lines of 1024 elements, and convolutions on request, and replies with their times. */
 #include "tools/bench/bench.h"
 
 #include <fcntl.h>
@@ -81,12 +81,12 @@ static const char script[] =
     "    print(seconds, flush=True)\n";
 
 static struct {
-    pid_t pid; /* 0: not asked for yet; -1: there is none */
+    pid_t pid; /* 0: not started yet; -1: absent */
     FILE *to, *from;
     char version[32];
 } torch;
 
-static bool answer(char *line, size_t size)
+static bool read_reply(char *line, size_t size)
 {
     return fgets(line, (int)size, torch.from) && line[0] && line[0] != '\n';
 }
@@ -119,8 +119,8 @@ static bool start_process(void)
 const char *torch_version(void)
 {
     if (torch.pid == 0) {
-        signal(SIGPIPE, SIG_IGN); /* of a process that is gone */
-        if (!start_process() || !answer(torch.version, sizeof torch.version))
+        signal(SIGPIPE, SIG_IGN); /* writing to a dead child must not end this process */
+        if (!start_process() || !read_reply(torch.version, sizeof torch.version))
             torch_close(), torch.pid = -1;
         else
             torch.version[strcspn(torch.version, "\n")] = '\0';
@@ -135,7 +135,7 @@ double torch_run(const char *function, const char *format, size_t count, int thr
     if (!torch_version())
         return -1;
     fprintf(torch.to, "%s %s %zu %d\n", function, format, count, threads);
-    return fflush(torch.to) == 0 && answer(line, sizeof line) ? strtod(line, NULL) : -1;
+    return fflush(torch.to) == 0 && read_reply(line, sizeof line) ? strtod(line, NULL) : -1;
 }
 
 double torch_convolve(const struct work *w, int threads, bool cpu_time)
@@ -153,7 +153,7 @@ double torch_convolve(const struct work *w, int threads, bool cpu_time)
             s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw", (long long)s->n, (long long)s->c,
             (long long)s->d, (long long)s->h, (long long)s->o, (long long)s->t, (long long)s->r,
             (long long)s->stride[0], (long long)s->groups);
-    return fflush(torch.to) == 0 && answer(line, sizeof line) ? strtod(line, NULL) : -1;
+    return fflush(torch.to) == 0 && read_reply(line, sizeof line) ? strtod(line, NULL) : -1;
 }
 
 void torch_close(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What `limber bench` and `limber gpu` show: progress, the two tables, the JSON. */
+ * Output of `limber bench` and `limber gpu`: progress, the two tables, the JSON. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -23,7 +23,7 @@ static bool on_terminal(void)
 
 void print_progress(struct bench *b, const char *format, ...)
 {
-    bool lines = b->json && b->gpu; /* who stops this program wants to know where it was */
+    bool lines = b->json && b->gpu; /* whoever kills this program wants to know where it was */
     va_list args;
 
     if (!lines && (!on_terminal() || b->json))
@@ -186,7 +186,7 @@ static void add_library(cJSON *list, const struct library *l)
     cJSON_AddItemToArray(list, j);
 }
 
-/* Attributes of the device that are printed; numbers are those of CUdevice_attribute. */
+/* Attributes of the device that are printed, by CUdevice_attribute numbers. */
 static const struct {
     const char *name;
     int number;
@@ -288,7 +288,7 @@ cJSON *print_json(struct bench *b)
 
 /* ---- lines of `limber bench` ----------------------------------------------------------------- */
 
-/* What every contender took, Limber first. */
+/* Adds the times of all contenders, Limber first. */
 static void add_contenders(cJSON *j, const struct work *w)
 {
     cJSON *list = cJSON_AddArrayToObject(j, "seconds");
@@ -392,9 +392,9 @@ static void size_text(const struct work *w, char *text, size_t size)
         snprintf(text, size, "%lldx%lldx%lld", (long long)w->m, (long long)w->n, (long long)w->k);
 }
 
-static const char *const splits[] = { "", " ahead", " inside" }; /* by limber_split */
+static const char *const splits[] = { "", " ahead", " inside" }; /* indexed by limber_split */
 
-/* "Limber fp32-f inside" or the peer's name; what Limber chose itself stands in brackets. */
+/* "Limber fp32-f inside", or the peer's name; a scheme that Limber chose itself is in brackets. */
 static void by_text(const struct contender *c, char *text, size_t size)
 {
     if (c->peer)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reductions of lines of 1024 elements beside a copy of the bytes that they read and write, and
- * PyTorch's. */
+ * Reductions of lines of 1024 elements compared with a copy of the bytes that they read and write,
+ * and with PyTorch's. */
 #include "tools/bench/bench.h"
 
 #include <limber/ops.h>
@@ -12,7 +12,7 @@ enum { LINE = 1024, COUNT = 1 << 22 };
 
 static const struct reduction {
     limber_reduction reduction;
-    const char *name; /* PyTorch's, too */
+    const char *name; /* PyTorch's name, too */
 } reductions[] = { { LIMBER_REDUCTION_SUM, "sum" },
                    { LIMBER_REDUCTION_VARIANCE, "variance" },
                    { LIMBER_REDUCTION_SOFTMAX, "softmax" },

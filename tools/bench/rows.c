@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The rows of `limber bench` and `limber gpu` as text, and what is done with each. */
+ * The rows of `limber bench` and `limber gpu` as text, and the code that measures and prints
+ * them. */
 #include "tools/bench/bench.h"
 
 #include <limber/unit.h>
@@ -34,9 +35,9 @@ struct row {
 #define COUNTED(name, show, description) \
     { "simulate", name, "f32", "512 1024", "normal", "simulate native/fp32*", show, description }
 
-/* A layer as CPUs compute it.  In plain NHWC and of plain bytes oneDNN has loops alone, which take
- * seconds: there, and backward, it is measured in its own layouts.  "of" is added to the kinds of
- * rows, of which means are shown. */
+/* Rows of a convolution layer on CPUs.  On plain NHWC and INT8 tensors, oneDNN only has reference
+ * loops, which take seconds.  There, and for gradients, it is measured in its own layouts. "of" is
+ * a prefix of the rows' kinds; a mean is printed for each kind. */
 #define CONV(group, name, of, formats, shape, data, by) \
     { group, name ";" of, formats, shape, data, by, "conv" }
 #define BACKWARD(group, name, of, shape, way) \
@@ -82,7 +83,7 @@ struct row {
     CPU_LAYER("conv/depthwise", "3x3/" #stride ", " #c ", " #h, "depthwise ", \
               #c "," #h "," #c ",3," #stride, "," #c)
 
-/* Of three dimensions. */
+/* Rows of a three-dimensional convolution. */
 #define DEEP(name, of, shape, count) \
     CONV("conv/deep", name, of "FP32 NCHW", "f32", shape ",nchw" count, "normal", \
          "native conv-plain* conv-any"), \
@@ -194,7 +195,8 @@ static const struct row cpu_rows[] = {
     { "hostile", "2^600, correct", "f64", "512", "spread 600", "correct correct/easy*" },
     { "hostile", "full range, correct", "f64", "512", "spread 2000", "correct correct/easy*" },
     { "hostile", "full range, bits=53", "f64", "512", "spread 2000", "bits=53 correct/easy*" },
-    /* the distinct layers of networks for images of 224 x 224, and a Transformer's as a 1x1 */
+    /* distinct layers of networks for 224 x 224 images, and one of a Transformer as a 1 x 1
+     * convolution */
     RESNET("conv1 7x7/2", "3,224,64,7,2"),
     RESNET("layer1 3x3", "64,56,64,3,1"),
     RESNET("layer2 3x3/2", "64,56,128,3,2"),
@@ -216,7 +218,7 @@ static const struct row cpu_rows[] = {
     DEPTHWISE(32, 112, 1), DEPTHWISE(96, 112, 2), DEPTHWISE(144, 56, 1), DEPTHWISE(144, 56, 2),
     DEPTHWISE(192, 28, 1), DEPTHWISE(192, 28, 2), DEPTHWISE(384, 14, 1), DEPTHWISE(576, 14, 1),
     DEPTHWISE(576, 14, 2), DEPTHWISE(960, 7, 1),
-    /* layers of networks for videos of 16 pictures of 112 x 112 */
+    /* layers of networks for videos: 16 frames of 112 x 112 */
     DEEP("3x3x3/2 3 -> 64, 16 x 112", "3-D ", "3,112,64,3,2", ",1,16"),
     DEEP("3x3x3 64 -> 64, 8 x 28", "3-D ", "64,28,64,3,1", ",1,8"),
     DEEP("1x1x1/2 64 -> 128, 8 x 28", "3-D ", "64,28,128,1,2", ",1,8"),
@@ -247,7 +249,7 @@ static const struct row cpu_rows[] = {
     "native:ozaki1-i8 correct"
 #define OWN_FP32 \
     "sgemm* bf16x9 native:native native:fp32-f@ native:fp32-t@ native:fp32-b@ native"
-/* A layer in both layouts; all ratios are to the faster of cuDNN's two. */
+/* Rows of a layer in both layouts; ratios are to cuDNN's faster one. */
 #define LAYER(name, shape) \
     { "conv", name ";NCHW", "f32", shape ",nchw", "normal", "nchw* " OWN_CONV, "joined" }, \
     { "conv", name ";NHWC", "f32", shape ",nhwc", "normal", "nhwc* " OWN_CONV }
@@ -258,7 +260,7 @@ static const struct row gpu_rows[] = {
     { "units", "FP16 to FP32", "f16 f16 f32", UNITS, "normal", "f16* native" },
     { "units", "BF16 to FP32", "bf16 bf16 f32", UNITS, "normal", "bf16" },
     { "units", "TF32 to FP32", "tf32 tf32 f32", UNITS, "normal", "tf32" },
-    /* transposed as these units read their operands fastest */
+    /* B is transposed, as these units read operands fastest */
     { "units", "INT8 to INT32", "i8 i8' i32", UNITS, "integers 7", "int8" },
     { "units", "E4M3 to FP32", "e4m3 e4m3' f32", UNITS, "normal", "e4m3" },
     { "units", .special = copy_rows },
@@ -275,9 +277,9 @@ static const struct row gpu_rows[] = {
     { "quad", "binary128;uniform (-1,1)", "f128", "1024 2048 4096", "quad", "native:ozaki2" },
     { "int", "i8 to i32", "i8 i8' i32", "4096 8192", "integers 7", "int8* native" },
     { "int", "i16 to i64, exact", "i16 i16 i64", "4096 8192", "integers 15", "exact" },
-    /* sums of n products of i32 fit i64 only below their full range */
+    /* sums of n products of full-range i32 would overflow i64 */
     { "int", "i32 (24 bits) to i64, exact", "i32 i32 i64", "4096 8192", "integers 24", "exact" },
-    /* ResNet-18's distinct layers, for images of 224 x 224 */
+    /* distinct layers of ResNet-18 for 224 x 224 images */
     LAYER("conv1 7x7/2", "3,224,64,7,2"),
     LAYER("layer1 3x3", "64,56,64,3,1"),
     LAYER("layer2 3x3/2", "64,56,128,3,2"),
@@ -296,7 +298,8 @@ static const struct row gpu_rows[] = {
 };
 /* clang-format on */
 
-/* Rows that do not depend on --threads, or take the first of them for good. */
+/* Groups that are measured with the first thread count only, because they do not depend on
+ * --threads. */
 static const char once[] = "latency,threads,workspace,interposed";
 
 static int table_of(bool gpu, const struct row **rows)
@@ -305,9 +308,9 @@ static int table_of(bool gpu, const struct row **rows)
     return gpu ? sizeof gpu_rows / sizeof *gpu_rows : sizeof cpu_rows / sizeof *cpu_rows;
 }
 
-/* ---- text to works --------------------------------------------------------------------------- */
+/* ---- parsing rows ---------------------------------------------------------------------------- */
 
-/* The word at *text and the blanks behind it, which *text moves past; false: there is none. */
+/* Reads the next word and advances *text past it and its blanks; false: the end. */
 static bool next_word(const char **text, char *word, size_t size)
 {
     size_t n = strcspn(*text, " ");
@@ -317,8 +320,8 @@ static bool next_word(const char **text, char *word, size_t size)
     return *word != 0;
 }
 
-/* Cuts the word at the mark and answers what is behind it; NULL: the mark is not there. */
-static char *cut(char *word, char mark)
+/* Splits the word at the mark and returns what follows; NULL: no mark. */
+static char *split_at(char *word, char mark)
 {
     char *at = strchr(word, mark);
 
@@ -327,12 +330,12 @@ static char *cut(char *word, char mark)
     return at;
 }
 
-static limber_format format_word(const char **text, bool *transposed)
+static limber_format read_format(const char **text, bool *transposed)
 {
     char word[16];
 
     next_word(text, word, sizeof word);
-    *transposed = cut(word, '\'') != NULL;
+    *transposed = split_at(word, '\'') != NULL;
     return format_of(word);
 }
 
@@ -340,11 +343,11 @@ static void read_formats(struct work *w, const char *text)
 {
     bool unused;
 
-    w->fa = w->fb = w->fc = format_word(&text, &w->ta);
+    w->fa = w->fb = w->fc = read_format(&text, &w->ta);
     if (!*text)
         return;
-    w->fb = format_word(&text, &w->tb);
-    w->fc = format_word(&text, &unused);
+    w->fb = read_format(&text, &w->tb);
+    w->fc = read_format(&text, &unused);
 }
 
 static void read_data(struct work *w, const char *text)
@@ -410,7 +413,7 @@ static void read_conv(const struct bench *b, const struct row *row, struct work 
     w->products = (double)depth * (double)o * (double)pixels;
 }
 
-/* False: this size is not asked for. */
+/* Parses a size; false: --full excludes it. */
 static bool read_size(const struct bench *b, const struct row *r, struct work *w, char *text)
 {
     long long m = 0, n = 0, k = 0, part = 1;
@@ -434,7 +437,7 @@ static bool read_size(const struct bench *b, const struct row *r, struct work *w
     return true;
 }
 
-/* How Limber is called: as rows say it, and as tables do. */
+/* Limber's variants: word in rows, name in tables. */
 static const struct {
     const char *word, *name;
     enum variant variant;
@@ -458,7 +461,7 @@ static void set_variant(struct contender *c, const char *word)
         }
 }
 
-static enum promise promise_of(const struct work *w, limber_contract contract)
+static enum promise promise_for(const struct work *w, limber_contract contract)
 {
     static const enum promise promises[] = {
         [LIMBER_CONTRACT_NATIVE] = PROMISE_sum,  [LIMBER_CONTRACT_REPRODUCIBLE] = PROMISE_sum,
@@ -469,7 +472,7 @@ static enum promise promise_of(const struct work *w, limber_contract contract)
     return w->fc.kind == LIMBER_KIND_INT ? PROMISE_exact : promises[contract.promise];
 }
 
-/* A scheme's name with static storage: the table of rows is text. */
+/* A scheme's name in static storage; the row's word is temporary. */
 static const char *scheme_named(const char *word)
 {
     static const char *const schemes[] = { "native", "integer", "ozaki2", "ozaki1-i8",
@@ -481,7 +484,7 @@ static const char *scheme_named(const char *word)
     return NULL;
 }
 
-static struct contender *add(struct work *w, struct contender c)
+static struct contender *add_contender(struct work *w, struct contender c)
 {
     if (w->count == MOST_CONTENDERS)
         return NULL;
@@ -489,13 +492,13 @@ static struct contender *add(struct work *w, struct contender c)
     return &w->list[w->count++];
 }
 
-/* Limber, as CONTRACT:SCHEME@/HOW.  "@" asks for limbs made in both ways where they can be: on a
- * GPU. */
+/* Adds Limber as a contender from CONTRACT:SCHEME@/HOW. "@": on a GPU, make limbs both ahead of and
+ * inside the multiply kernel. */
 static void add_limber(const struct bench *b, struct work *w, char *word, bool base)
 {
-    const char *how = cut(word, '/');
-    bool both = cut(word, '@') != NULL;
-    const char *scheme = scheme_named(cut(word, ':'));
+    const char *how = split_at(word, '/');
+    bool both = split_at(word, '@') != NULL;
+    const char *scheme = scheme_named(split_at(word, ':'));
     struct contender c = { .ctx = b->ctx,
                            .maker = b->maker,
                            .base = base,
@@ -512,7 +515,7 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
         c.promise = PROMISE_unit;
     } else {
         contract_of(word, &c.contract);
-        c.promise = promise_of(w, c.contract);
+        c.promise = promise_for(w, c.contract);
     }
     if (c.contract.promise == LIMBER_CONTRACT_BITS) {
         c.factor = c.contract.bits;
@@ -526,13 +529,13 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
     set_variant(&c, how);
     if (both && !strcmp(b->backend, "cuda")) {
         c.contract.split = LIMBER_SPLIT_AHEAD;
-        add(w, c);
+        add_contender(w, c);
         c.contract.split = LIMBER_SPLIT_INSIDE;
     }
-    add(w, c);
+    add_contender(w, c);
 }
 
-/* True if --by names this word of a row, or nothing. */
+/* Whether --by includes this word of a row; without --by all are included. */
 static bool is_wanted(const struct bench *b, const char *word)
 {
     const char *list = b->by ? b->by : "";
@@ -556,17 +559,17 @@ static void read_contenders(const struct bench *b, struct work *w, const char *t
     char word[48];
 
     while (next_word(&text, word, sizeof word)) {
-        bool base = cut(word, '*') != NULL, found = false;
+        bool base = split_at(word, '*') != NULL, found = false;
 
         if (!is_wanted(b, word))
             continue;
         for (int i = 0; i < count; i++)
             if (!strcmp(peers[i].word, word) &&
                 (peers[i].library ? peers[i].library->gpu == b->gpu : !b->gpu)) {
-                add(w, (struct contender){ .peer = &peers[i],
-                                           .promise = peers[i].promise,
-                                           .factor = peers[i].factor,
-                                           .base = base });
+                add_contender(w, (struct contender){ .peer = &peers[i],
+                                                     .promise = peers[i].promise,
+                                                     .factor = peers[i].factor,
+                                                     .base = base });
                 found = true;
             }
         if (!found)
@@ -574,7 +577,7 @@ static void read_contenders(const struct bench *b, struct work *w, const char *t
     }
 }
 
-/* False: this size is not asked for, or after a message. */
+/* Builds a work from a row; false: the size is excluded, or an error after a message. */
 static bool read_work(const struct bench *b, const struct row *r, char *size, struct work *w)
 {
     char *name;
@@ -584,7 +587,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
     w->kernels = b->kernels;
     w->batch = r->batch ? r->batch : 1;
     snprintf(w->what, sizeof w->what, "%s", r->work);
-    if ((name = cut(w->what, ';')))
+    if ((name = split_at(w->what, ';')))
         snprintf(w->data_name, sizeof w->data_name, "%s", name);
     read_formats(w, r->formats);
     read_data(w, r->data);
@@ -603,7 +606,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
     return w->count > 0;
 }
 
-/* ---- the lines of `limber bench` ------------------------------------------------------------- */
+/* ---- output of `limber bench` ---------------------------------------------------------------- */
 
 static double int8_peak(struct bench *b)
 {
@@ -612,8 +615,8 @@ static double int8_peak(struct bench *b)
     return b->int8;
 }
 
-/* What the byte products alone would take at the machine's own rate, of the measured time. */
-static double share(struct bench *b, const struct work *w)
+/* Share of the measured time that the INT8 multiply-adds would take at the hardware's peak. */
+static double peak_share(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
     const char *scheme = c->report.scheme;
@@ -624,22 +627,22 @@ static double share(struct bench *b, const struct work *w)
     return c->report.rows * w->products / int8_peak(b) / c->median;
 }
 
-static bool integers(const struct work *w)
+static bool counts_macs(const struct work *w)
 {
     return w->fc.kind == LIMBER_KIND_INT || w->unit_words;
 }
 
-/* A rate of Limber's with the ratio to the fastest base; where that one had packed an operand
- * before, or is Limber too, also to the fastest other that had not. */
+/* Limber's rate and its ratio to the fastest base.  If that base had packed an operand before the
+ * timing, or is Limber too, a note has the ratio to the fastest peer that had not. */
 static struct line rate_line(const struct work *w, char *note, size_t size)
 {
     const struct contender *c = &w->list[0], *base = work_base(w), *other = NULL;
-    double amount = 1e-9 * (integers(w) ? 1 : 2) * w->products;
+    double amount = 1e-9 * (counts_macs(w) ? 1 : 2) * w->products;
     struct line l = { .w = w,
                       .scheme = c->variant == CALL_bound ? "bound" :
                                 c->variant == CALL_shape ? "shape" :
                                                            c->report.scheme,
-                      .unit = integers(w) ? "GMAC/s" : "GFLOPS",
+                      .unit = counts_macs(w) ? "GMAC/s" : "GFLOPS",
                       .n = w->n,
                       .value = amount / c->median,
                       .best = amount / c->best,
@@ -687,7 +690,7 @@ static void show_share(struct bench *b, const struct work *w)
     char note[96];
     struct line l = rate_line(w, note, sizeof note);
 
-    l.share = share(b, w);
+    l.share = peak_share(b, w);
     if (!strcmp(w->what, "binary128 from binary128"))
         b->rate128 = l.value;
     if (!strcmp(w->what, "double-double"))
@@ -695,7 +698,8 @@ static void show_share(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
-/* Three lines: against peers, against the machine, and the latter without the scan. */
+/* Prints three lines: rate against peers, against the INT8 peak, and the latter without the
+ * scan. */
 static void show_bytes(struct bench *b, const struct work *w)
 {
     char note[96];
@@ -717,8 +721,8 @@ static void show_bytes(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
-/* A peer at the size that it does in about a second, beside Limber at the same size; the ratio
- * of rates is to Limber's at a size of its own. */
+/* Prints a slow peer at a size that takes it about a second, compared with Limber at that size.
+ * The ratio compares its rate with Limber's at n = 2048. */
 static void show_peer(struct bench *b, const struct work *w)
 {
     const struct contender *peer = &w->list[1];
@@ -741,7 +745,7 @@ static void show_peer(struct bench *b, const struct work *w)
                                   .all = true });
 }
 
-/* The comparison with FP64, which counts need, is none of the simulation's work. */
+/* Prints a simulation's rate without the comparison with FP64 that its statistics need. */
 static void show_counted(struct bench *b, const struct work *w)
 {
     char note[96];
@@ -765,7 +769,7 @@ static void show_threads(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
-/* What the way through the library before a BLAS costs. */
+/* Prints the overhead of the BLAS interface, as a ratio to limber_gemm. */
 static void show_interposed(struct bench *b, const struct work *w)
 {
     char note[96];
@@ -777,7 +781,7 @@ static void show_interposed(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
-/* Of both commands. */
+/* Prints the workspace in bytes, for both commands. */
 static void show_workspace(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
@@ -799,7 +803,7 @@ static void show_workspace(struct bench *b, const struct work *w)
         print_line(b, &l);
 }
 
-/* The mean of this kind of rows, which begins with its first. */
+/* The mean of a kind of rows, created at its first row; NULL: no room. */
 static struct conv_mean *mean_of(struct bench *b, const char *kind)
 {
     for (int i = 0; i < b->mean_count; i++)
@@ -821,7 +825,7 @@ static void add_to_mean(struct mean_ratio *m, const char *name, double ratio)
     m->count++;
 }
 
-/* The ratio of PyTorch's time of a native FP32 layer to ours; 0: there is none. */
+/* Ratio of PyTorch's time for a native FP32 layer to Limber's; 0: not measured. */
 static double torch_ratio(struct bench *b, const struct work *w, const struct contender *c)
 {
     struct contender torch = { .samples = b->runs };
@@ -837,8 +841,8 @@ static double torch_ratio(struct bench *b, const struct work *w, const struct co
     return torch.median / c->median;
 }
 
-/* A layer: ratios to oneDNN in both kinds of layouts and to PyTorch, and the memory that was
- * needed. */
+/* Prints a convolution layer: ratios to oneDNN in both kinds of layout and to PyTorch, and
+ * workspace. */
 static void show_conv(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
@@ -866,7 +870,7 @@ static void show_conv(struct bench *b, const struct work *w)
         if (!x->base)
             at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ",
                                    x->median / c->median, x->peer->name);
-        if (integers(w) && x->error > 0)
+        if (counts_macs(w) && x->error > 0)
             at += (size_t)snprintf(note + at, sizeof note - at, "%s errs by %.2g of |A||B|; ",
                                    x->peer->name, x->error);
     }
@@ -891,7 +895,7 @@ static void add_mean(const struct mean_ratio *m, char *note, size_t size, size_t
                                 exp(m->sum / m->count), m->name, m->least, m->below, m->count);
 }
 
-/* Geometric means of what show_conv showed. */
+/* Prints the geometric means over the rows of show_conv. */
 static void show_means(struct bench *b)
 {
     for (int i = 0; i < b->mean_count; i++) {
@@ -913,7 +917,7 @@ static void show_means(struct bench *b)
 static const struct show {
     const char *word;
     void (*lines)(struct bench *b, const struct work *w);
-    bool untimed; /* one checked call is enough */
+    bool untimed; /* one checked, untimed call */
 } shows[] = {
     { "", show_usual, false },
     { "share", show_share, false },
@@ -936,8 +940,8 @@ static const struct show *show_of(const struct row *r)
     return &shows[0];
 }
 
-/* `limber bench` ends with the first failure. */
-static bool no_failure(const struct work *w)
+/* Stops `limber bench` at the first failure, with a message. */
+static bool check_work(const struct work *w)
 {
     if (*w->why)
         return !complain("bench: %s, n = %lld: %s", w->what, (long long)w->n, w->why);
@@ -951,7 +955,7 @@ static bool no_failure(const struct work *w)
     return true;
 }
 
-/* ---- the lines of `limber gpu` --------------------------------------------------------------- */
+/* ---- output of `limber gpu` ------------------------------------------------------------------ */
 
 static void gpu_lines(struct bench *b, const struct work *w, const struct contender *base)
 {
@@ -975,7 +979,7 @@ static void gpu_lines(struct bench *b, const struct work *w, const struct conten
             b, &(struct line){ .w = w,
                                .c = c,
                                .value = c->median > 0 ? amount / c->median : 0,
-                               .unit = integers(w) ? "TOPS" : "TFLOPS",
+                               .unit = counts_macs(w) ? "TOPS" : "TFLOPS",
                                .ratio = other ? base->median / c->median : 0,
                                .of = other ? base->peer->name : NULL,
                                .note = same ? "the plain product's bits: not emulated" : NULL });
@@ -999,7 +1003,7 @@ static void note(void *user, const struct work *w, const struct contender *c)
                                         "Limber");
 }
 
-/* A work's samples end when it has had its part of the time. */
+/* Limits the samples of a work to its share of the time. */
 void bench_timing(struct bench *b, struct timing *t)
 {
     *t = (struct timing){ .runs = b->runs,
@@ -1029,14 +1033,15 @@ static void measure(struct bench *b, const struct row *r, struct work *w)
 static bool cpu_row(struct bench *b, const struct row *r, struct work *w)
 {
     measure(b, r, w);
-    if (!no_failure(w))
+    if (!check_work(w))
         return false;
     if (w->list[0].state == STATE_ok)
         show_of(r)->lines(b, w);
     return true;
 }
 
-/* Two joined works share their base. */
+/* Measures and prints a row.  A row with show "joined" is held and printed with the next; they
+ * share their base. */
 static void gpu_row(struct bench *b, const struct row *r, struct work *w, struct work **held)
 {
     const struct contender *base, *other;
@@ -1063,8 +1068,8 @@ static void gpu_row(struct bench *b, const struct row *r, struct work *w, struct
     *held = NULL;
 }
 
-/* The i-th size of a row, or of --sizes; on a GPU a row with one size follows all others, and takes
- * the largest of --sizes.  False: there is none. */
+/* The i-th size of a row, or of --sizes.  On a GPU a row with a single size comes last and takes
+ * the largest of --sizes.  False: no such size. */
 static bool size_text(const struct bench *b, const struct row *r, int i, char *text, size_t size)
 {
     const char *rest = r->sizes, *part = strchr(rest, '/');
@@ -1089,9 +1094,9 @@ static bool size_text(const struct bench *b, const struct row *r, int i, char *t
     return false;
 }
 
-/* All rows from first up to last, of one group, at their i-th size. */
-static bool some_rows(struct bench *b, const struct row *r, const struct row *last, int i,
-                      struct work *w)
+/* Measures rows of one group, from r up to last, at their i-th size. */
+static bool measure_rows(struct bench *b, const struct row *r, const struct row *last, int i,
+                         struct work *w)
 {
     struct work *held = NULL;
     char size[32];
@@ -1114,38 +1119,39 @@ static bool some_rows(struct bench *b, const struct row *r, const struct row *la
     return true;
 }
 
-/* A group's rows: on a GPU all of one size before all of the next, since time may run out. */
-static bool one_group(struct bench *b, const struct row *r, const struct row *last)
+/* Measures a group.  On a GPU, all rows of a size come before the next size, since time may run
+ * out. */
+static bool measure_group(struct bench *b, const struct row *r, const struct row *last)
 {
     struct work *w = malloc(sizeof *w);
     bool ok = w || !complain("out of memory");
 
     if (ok && b->gpu)
         for (int i = 0; ok && i < MOST_SIZES; i++)
-            ok = some_rows(b, r, last, i, w);
+            ok = measure_rows(b, r, last, i, w);
     else
         for (; ok && r < last; r++)
             for (int i = 0; ok && i < MOST_SIZES; i++)
-                ok = some_rows(b, r, r + 1, i, w);
+                ok = measure_rows(b, r, r + 1, i, w);
     free(w);
     return ok;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* "conv" names all groups "conv/...", too. */
-static bool names(const char *word, size_t length, const char *group)
+/* Whether a word of --rows names the group; "conv" also names "conv/...". */
+static bool is_group_prefix(const char *word, size_t length, const char *group)
 {
     return !strncmp(word, group, length) && (!group[length] || group[length] == '/');
 }
 
-/* Whether a list with commas names the group. */
-static bool listed(const char *list, const char *group)
+/* Whether a comma-separated list names the group. */
+static bool is_listed(const char *list, const char *group)
 {
     while (*list) {
         size_t n = strcspn(list, ",");
 
-        if (names(list, n, group))
+        if (is_group_prefix(list, n, group))
             return true;
         list += n + (list[n] == ',');
     }
@@ -1175,7 +1181,7 @@ bool rows_known(const char *list, bool gpu)
         bool known = false;
 
         for (int i = 0; i < count; i++)
-            known |= names(list, n, rows[i].group);
+            known |= is_group_prefix(list, n, rows[i].group);
         if (!known)
             return !complain("%s: no rows are called \"%.*s\"", gpu ? "gpu" : "bench", (int)n,
                              list);
@@ -1184,8 +1190,9 @@ bool rows_known(const char *list, bool gpu)
     return true;
 }
 
-/* True if the library computes a word of the row that --by allows; NULL: if anything does. */
-static bool row_asks(const struct bench *b, const struct row *r, const struct library *l)
+/* Whether a word of the row that --by includes needs the library; NULL: whether any word is
+ * included. */
+static bool row_uses(const struct bench *b, const struct row *r, const struct library *l)
 {
     const struct peer *peers;
     const char *text = r->by ? r->by : "";
@@ -1193,7 +1200,7 @@ static bool row_asks(const struct bench *b, const struct row *r, const struct li
     char word[48];
 
     while (next_word(&text, word, sizeof word)) {
-        (void)cut(word, '*');
+        (void)split_at(word, '*');
         if (!is_wanted(b, word))
             continue;
         if (!l)
@@ -1211,7 +1218,7 @@ bool rows_ask(const struct bench *b, const struct library *l)
     int count = table_of(b->gpu, &rows);
 
     for (int i = 0; i < count; i++)
-        if ((!b->only || listed(b->only, rows[i].group)) && row_asks(b, &rows[i], l))
+        if ((!b->only || is_listed(b->only, rows[i].group)) && row_uses(b, &rows[i], l))
             return true;
     return false;
 }
@@ -1224,11 +1231,11 @@ bool rows_measure(struct bench *b)
     for (const struct row *r = rows; r < rows + count; r = last) {
         for (last = r; last < rows + count && !strcmp(last->group, r->group);)
             last++;
-        if ((b->only && !listed(b->only, r->group)) ||
-            (!b->gpu && !b->first && listed(once, r->group)))
+        if ((b->only && !is_listed(b->only, r->group)) ||
+            (!b->gpu && !b->first && is_listed(once, r->group)))
             continue;
         print_group(b, r->group);
-        if (!one_group(b, r, last))
+        if (!measure_group(b, r, last))
             return false;
     }
     show_means(b);

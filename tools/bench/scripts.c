@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber bench apps and limber bench python: start a program of examples/, which runs others beside
- * a plain BLAS.  They are in Python, so what runs and compares them is, too, and needs nothing of
- * this program. */
+ * limber bench apps and limber bench python: executes a program of examples/ that compares
+ * applications with Limber and with a plain BLAS.  These programs are Python, need nothing of this
+ * one, and replace it. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -13,7 +13,7 @@
 
 static const struct {
     const char *word;
-    /* from the folder of this program: installed, and in a checkout's build */
+    /* relative to this program's folder: installed, or in a checkout's build */
     const char *file[2];
 } scripts[] = {
     { "apps", { LIMBER_DOC "/examples/apps.py", "../../examples/apps.py" } },
@@ -43,7 +43,8 @@ int bench_script(int which, int argc, const char **argv)
         free(args);
         return 1;
     }
-    if (file_beside("../liblimber.so", library)) /* a build's, for a package in its sources */
+    /* the build's library, for a Python package used from its sources */
+    if (file_beside("../liblimber.so", library))
         setenv("LIMBER_LIBRARY", library, 0);
     args[0] = "python3";
     args[1] = script;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * This library stands before the CUDA driver and times kernels by events.  It needs libcuda.so.1,
- * so whoever opens it and asks for a function that is not here gets the driver's.  Launches before
- * timed_cuda_begin and after timed_cuda_end pass unchanged.  One thread launches at a time. */
+ * A library in front of the CUDA driver that times kernels by events.  It links to libcuda.so.1, so
+ * that symbols it lacks resolve to the driver's.  Launches before timed_cuda_begin and after
+ * timed_cuda_end pass through unchanged.  Only one thread may launch at a time. */
 #define _GNU_SOURCE
 #include "tools/bench/timed_cuda.h"
 
@@ -35,7 +35,7 @@ static struct {
     int (*elapsed)(float *, void *, void *);
 } cu;
 
-/* The table is a ring: an entry is overwritten 4096 functions later. */
+/* Functions and their names in a ring buffer: an entry is overwritten 4096 functions later. */
 static struct {
     void *function;
     char name[48];
@@ -80,7 +80,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
     return 0;
 }
 
-/* The latest entry counts: a driver may give an address twice. */
+/* Name of a function by its latest entry, because the driver may reuse an address. */
 static const char *name_of(const void *function)
 {
     for (unsigned i = 1; i <= MOST_FUNCTIONS && i <= function_count; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions beside products of matrices of the same m, n and k, whose windows lie in memory. */
+ * Convolutions compared with matrix products of the same m, n and k, whose windows are already
+ * unfolded in memory (im2col). */
 #include "tools/bench/bench.h"
 
 #include <stdlib.h>
@@ -125,7 +126,7 @@ static bool window_row(struct bench *b, const struct shape *s, const struct kind
     bool ok = open_pair(&p, s, k);
     double work = 2e-9 * (double)s->o * (double)p.pixels * (double)p.k;
 
-    for (int i = -1; ok && i < b->runs; i++) { /* the first warms up */
+    for (int i = -1; ok && i < b->runs; i++) { /* index -1 warms up */
         int at = i < 0 ? 0 : i;
         limber_context *ctx = i < 0 && b->maker ? b->maker : b->ctx;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The exact product by MPFR, with decoding of its own. */
+ * Computes the exact product by MPFR.  Elements are decoded here, independently of the library. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -12,7 +12,7 @@
 
 enum { EXACT_BITS = 4800, WIDE_BITS = 70000, SAMPLES = 2000 };
 
-static void load_f128(mpfr_t x, const unsigned char *p)
+static void decode_f128(mpfr_t x, const unsigned char *p)
 {
     uint64_t low, high;
     int e;
@@ -36,8 +36,8 @@ static void load_f128(mpfr_t x, const unsigned char *p)
         mpfr_neg(x, x, MPFR_RNDN);
 }
 
-/* (1,e,m) codes of one or two bytes. */
-static double small_float(limber_format f, unsigned code)
+/* Decodes a (1,e,m) code of one or two bytes. */
+static double decode_small_float(limber_format f, unsigned code)
 {
     int top = (1 << f.exp_bits) - 1, e = (int)(code >> f.frac_bits) & top;
     int m = (int)(code & ((1u << f.frac_bits) - 1));
@@ -56,8 +56,8 @@ static double small_float(limber_format f, unsigned code)
     return code >> (f.exp_bits + f.frac_bits) & 1 ? -x : x;
 }
 
-/* Bit by bit, as the standard tells it. */
-static double posit(limber_format f, uint64_t code)
+/* Decodes a posit bit by bit, as its standard defines it. */
+static double decode_posit(limber_format f, uint64_t code)
 {
     int bits = 8 * f.size, at = bits - 2, run = 0, k, e = 0, negative = code >> (bits - 1) & 1;
     double x = 1, unit = 0.5;
@@ -80,7 +80,7 @@ static double posit(limber_format f, uint64_t code)
     return negative ? -x : x;
 }
 
-static void load(mpfr_t x, limber_format f, const void *p)
+static void decode(mpfr_t x, limber_format f, const void *p)
 {
     double d = 0, part[2];
     float s;
@@ -98,7 +98,7 @@ static void load(mpfr_t x, limber_format f, const void *p)
         mpfr_set_sj(x, v, MPFR_RNDN);
     } else if (f.kind == LIMBER_KIND_POSIT) {
         memcpy(&v, p, f.size);
-        mpfr_set_d(x, posit(f, (uint64_t)v), MPFR_RNDN);
+        mpfr_set_d(x, decode_posit(f, (uint64_t)v), MPFR_RNDN);
     } else if (f.kind == LIMBER_KIND_SHORT) {
         int half = 1 << f.frac_bits;
 
@@ -109,7 +109,7 @@ static void load(mpfr_t x, limber_format f, const void *p)
 
         mpfr_set_d(x, e == 255 ? NAN : ldexp(1, e - f.bias), MPFR_RNDN);
     } else if (f.size == 16) {
-        load_f128(x, p);
+        decode_f128(x, p);
     } else if (f.size == 8) {
         memcpy(&d, p, 8);
         mpfr_set_d(x, d, MPFR_RNDN);
@@ -118,11 +118,11 @@ static void load(mpfr_t x, limber_format f, const void *p)
         mpfr_set_flt(x, s, MPFR_RNDN);
     } else {
         memcpy(&v, p, f.size);
-        mpfr_set_d(x, small_float(f, (unsigned)v), MPFR_RNDN);
+        mpfr_set_d(x, decode_small_float(f, (unsigned)v), MPFR_RNDN);
     }
 }
 
-/* Significant bits and smallest exponent: the unit in the last place of x in f. */
+/* Exponent of the unit in the last place of x in format f. */
 static double ulp_exponent(limber_format f, const mpfr_t x)
 {
     int bits = f.kind == LIMBER_KIND_DD ? 107 : f.frac_bits + 1;
@@ -131,7 +131,8 @@ static double ulp_exponent(limber_format f, const mpfr_t x)
 
     if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || f.kind == LIMBER_KIND_SHORT)
         return 0;
-    if (f.kind == LIMBER_KIND_POSIT && !mpfr_zero_p(x)) {   /* a bit less for each regime */
+    /* each bit of the regime takes a bit of the fraction */
+    if (f.kind == LIMBER_KIND_POSIT && !mpfr_zero_p(x)) {
         int regime = (int)floor(ldexp((double)mpfr_get_exp(x) - 1, -f.exp_bits));
 
         return (double)(mpfr_get_exp(x) - bits + (regime < 0 ? -regime - 1 : regime));
@@ -140,13 +141,13 @@ static double ulp_exponent(limber_format f, const mpfr_t x)
     return (double)(e < least ? least : e);
 }
 
-/* What a check walks over. */
-struct walk {
+/* Scratch numbers and the result of a comparison. */
+struct comparison {
     mpfr_t sum, scale, x, y, z;
     struct verdict v;
 };
 
-static void start(struct walk *w, bool wide)
+static void init_comparison(struct comparison *w, bool wide)
 {
     mpfr_prec_t bits = wide ? WIDE_BITS : EXACT_BITS;
 
@@ -155,19 +156,19 @@ static void start(struct walk *w, bool wide)
     memset(&w->v, 0, sizeof w->v);
 }
 
-static void end(struct walk *w)
+static void clear_comparison(struct comparison *w)
 {
     mpfr_clears(w->sum, w->scale, w->x, w->y, w->z, (mpfr_ptr)NULL);
 }
 
-static void clear_sum(struct walk *w)
+static void clear_sum(struct comparison *w)
 {
     mpfr_set_zero(w->sum, 1);
     mpfr_set_zero(w->scale, 1);
 }
 
 /* sum += x y, scale += |x y|. */
-static void add_product(struct walk *w)
+static void add_product(struct comparison *w)
 {
     mpfr_mul(w->z, w->x, w->y, MPFR_RNDN);
     mpfr_add(w->sum, w->sum, w->z, MPFR_RNDN);
@@ -176,31 +177,31 @@ static void add_product(struct walk *w)
 }
 
 /* sum = alpha sum + beta before. */
-static void add_scalars(struct walk *w, limber_format f, const void *alpha, const void *beta,
+static void add_scalars(struct comparison *w, limber_format f, const void *alpha, const void *beta,
                         const void *before)
 {
     limber_format fs =
         f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT ? format_of("i64") : f;
 
     if (alpha) {
-        load(w->x, fs, alpha);
+        decode(w->x, fs, alpha);
         mpfr_mul(w->sum, w->sum, w->x, MPFR_RNDN);
         mpfr_abs(w->x, w->x, MPFR_RNDN);
         mpfr_mul(w->scale, w->scale, w->x, MPFR_RNDN);
     }
     if (beta) {
-        load(w->x, fs, beta);
-        load(w->y, f, before);
+        decode(w->x, fs, beta);
+        decode(w->y, f, before);
         if (!mpfr_zero_p(w->x))
             add_product(w);
     }
 }
 
-static void compare(struct walk *w, limber_format f, const void *got)
+static void compare(struct comparison *w, limber_format f, const void *got)
 {
     double e;
 
-    load(w->x, f, got);
+    decode(w->x, f, got);
     if (!mpfr_number_p(w->sum) || !mpfr_number_p(w->x)) {
         bool same = mpfr_nan_p(w->sum) ? mpfr_nan_p(w->x) != 0 : mpfr_equal_p(w->sum, w->x) != 0;
 
@@ -220,8 +221,9 @@ static void compare(struct walk *w, limber_format f, const void *got)
     w->v.ulp = e > w->v.ulp ? e : w->v.ulp;
 }
 
-/* Which elements: all of them, or SAMPLES spread evenly but not regularly. */
-static int64_t pick(int64_t i, int64_t picks, int64_t elements)
+/* Chooses the i-th element to check: all elements, or SAMPLES of them at jittered even
+ * distances. */
+static int64_t sample_index(int64_t i, int64_t picks, int64_t elements)
 {
     if (picks == elements)
         return i;
@@ -255,8 +257,9 @@ struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, con
     return check_product(&p, NULL);
 }
 
-/* A real product, or the real part (0) or the imaginary part (1) of a complex one. */
-static void gemm_element(struct walk *w, const struct product *p, int64_t at, int part)
+/* Sums an element of a real product, or the real (part 0) or imaginary part (1) of a complex
+ * one. */
+static void gemm_element(struct comparison *w, const struct product *p, int64_t at, int part)
 {
     int64_t n = p->c.dim[1], i = at / n, j = at % n;
     int64_t k = p->a.dim[!p->trans_a], lda = p->a.dim[1], ldb = p->b.dim[1];
@@ -271,8 +274,8 @@ static void gemm_element(struct walk *w, const struct product *p, int64_t at, in
             int of_b = part ^ of_a; /* i i = -1 */
             bool minus = (of_a && of_b) ^ (of_a && p->conj_a) ^ (of_b && p->conj_b);
 
-            load(w->x, p->a.format, a + of_a * p->a.format.size);
-            load(w->y, p->b.format, b + of_b * p->b.format.size);
+            decode(w->x, p->a.format, a + of_a * p->a.format.size);
+            decode(w->y, p->b.format, b + of_b * p->b.format.size);
             if (minus)
                 mpfr_neg(w->x, w->x, MPFR_RNDN);
             add_product(w);
@@ -280,7 +283,7 @@ static void gemm_element(struct walk *w, const struct product *p, int64_t at, in
     }
 }
 
-/* Element v of a tensor: image, channel, plane, row, column. */
+/* Address of element v = (image, channel, plane, row, column) of a tensor. */
 static char *tensor_at(const struct product *p, const struct array *a, const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], at, pixel;
@@ -292,7 +295,7 @@ static char *tensor_at(const struct product *p, const struct array *a, const int
     return (char *)a->data + at * a->format.size;
 }
 
-/* The window's steps: into the depth, down, right. */
+/* Strides, dilations and leading pads as (depth, rows, columns); depth is 1, 1, 0 in 2-D. */
 static void read_steps(const limber_conv *s, int64_t stride[3], int64_t dilate[3], int64_t pad[3])
 {
     memcpy(stride, (int64_t[]){ s->t ? s->depth_stride : 1, s->stride[0], s->stride[1] },
@@ -302,10 +305,10 @@ static void read_steps(const limber_conv *s, int64_t stride[3], int64_t dilate[3
     memcpy(pad, (int64_t[]){ s->depth_pad[0], s->pad[0], s->pad[2] }, 3 * sizeof *pad);
 }
 
-/* Adds the product of a pixel of the image, of which `filter` and `result` say where it is, by
- * filter[] = (o, channel of the group, t, r, s) and result[] = (n, o, pixel); two of the three are
- * read. */
-static void add_term(struct walk *w, const struct product *p, const int64_t filter[MOST_AXES],
+/* Adds one term of a convolution: result position and filter tap give the pixel of the image.
+ * filter[] = (o, channel of the group, t, r, s), result[] = (n, o, pixel). Two of the three tensors
+ * are read. */
+static void add_term(struct comparison *w, const struct product *p, const int64_t filter[MOST_AXES],
                      const int64_t result[MOST_AXES])
 {
     const limber_conv *s = &p->conv;
@@ -320,23 +323,24 @@ static void add_term(struct walk *w, const struct product *p, const int64_t filt
         if (x[2 + i] < 0 || x[2 + i] >= size[i])
             return;
     }
-    load(w->x, p->a.format,
-         tensor_at(p, &p->a, p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? result : x));
-    load(w->y, p->b.format,
-         tensor_at(p, &p->b,
-                   p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? result : filter));
+    decode(w->x, p->a.format,
+           tensor_at(p, &p->a, p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? result : x));
+    decode(w->y, p->b.format,
+           tensor_at(p, &p->b,
+                     p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? result : filter));
     add_product(w);
 }
 
-/* Element i of a tensor of these sizes. */
+/* Multi-index v of the i-th element of a tensor with dimensions d. */
 static void unfold(int64_t i, const int64_t d[MOST_AXES], int64_t v[MOST_AXES])
 {
     for (int axis = MOST_AXES; axis-- > 0; i /= d[axis])
         v[axis] = i % d[axis];
 }
 
-/* Element v of y: all of the window. */
-static void forward_element(struct walk *w, const struct product *p, const int64_t v[MOST_AXES])
+/* Sums element v of y over all taps of the window. */
+static void forward_element(struct comparison *w, const struct product *p,
+                            const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], filter[MOST_AXES];
 
@@ -349,8 +353,8 @@ static void forward_element(struct walk *w, const struct product *p, const int64
     }
 }
 
-/* Element v of x: the filters of its group, where they meet it. */
-static void data_element(struct walk *w, const struct product *p, const int64_t v[MOST_AXES])
+/* Sums element v of the gradient of x over the filters of its group, where a tap meets it. */
+static void data_element(struct comparison *w, const struct product *p, const int64_t v[MOST_AXES])
 {
     const limber_conv *s = &p->conv;
     int64_t filters = s->o / s->groups, channels = s->c / s->groups, y[MOST_AXES], d[MOST_AXES];
@@ -381,8 +385,9 @@ static void data_element(struct walk *w, const struct product *p, const int64_t 
     }
 }
 
-/* Element v of w: all pixels of y. */
-static void filter_element(struct walk *w, const struct product *p, const int64_t v[MOST_AXES])
+/* Sums element v of the filter's gradient over all pixels of y. */
+static void filter_element(struct comparison *w, const struct product *p,
+                           const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], result[MOST_AXES];
 
@@ -395,7 +400,7 @@ static void filter_element(struct walk *w, const struct product *p, const int64_
     }
 }
 
-static void conv_element(struct walk *w, const struct product *p, int64_t at)
+static void conv_element(struct comparison *w, const struct product *p, int64_t at)
 {
     int64_t d[MOST_AXES], v[MOST_AXES], channel = 0;
 
@@ -417,14 +422,14 @@ static void conv_element(struct walk *w, const struct product *p, int64_t at)
 struct verdict check_product(const struct product *p, const void *before)
 {
     int64_t elements = array_size(&p->c), picks = elements;
-    struct walk w;
+    struct comparison w;
 
-    start(&w, is_wide(p->a.format) || is_wide(p->b.format) || is_wide(p->c.format));
+    init_comparison(&w, is_wide(p->a.format) || is_wide(p->b.format) || is_wide(p->c.format));
     if (picks > 2 * SAMPLES)
         picks = SAMPLES;
     w.v.elements = elements;
     for (int64_t i = 0; i < picks; i++) {
-        int64_t at = pick(i, picks, elements);
+        int64_t at = sample_index(i, picks, elements);
 
         progress(i, picks);
         for (int part = 0; part <= p->c.pairs; part++) {
@@ -441,6 +446,6 @@ struct verdict check_product(const struct product *p, const void *before)
         }
         w.v.checked++;
     }
-    end(&w);
+    clear_comparison(&w);
     return w.v;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by the subcommands of `limber`. */
+ * Declarations that the subcommands of `limber` share. */
 #ifndef LIMBER_CLI_H
 #define LIMBER_CLI_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What --backend takes. */
+/* The words that --backend takes. */
 #define BACKENDS "auto, interp, llvm or cuda"
 
 /* The subcommands.  argv[0] is "limber NAME".  The exit status: 0 good, 1 failed, 2 usage. */
@@ -41,8 +41,8 @@ struct poptOption;
  * message. */
 struct poptContext_s *options_open(int argc, const char **argv, const struct poptOption *table);
 bool options_read(struct poptContext_s *o, const char *help);
-/* Until it is called with NULL: options_open hands tables to visit, and options_read answers false
- * without a message, so that no command does anything. */
+/* Sets a hook, which NULL removes.  While it is set, options_open passes option tables to visit,
+ * and options_read returns false without a message, so that no command does anything. */
 void options_show(void (*visit)(void *user, const struct poptOption *table), void *user);
 /* Prints "limber: ..." on stderr; returns 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -66,14 +66,14 @@ enum { MOST_AXES = 5 };
 struct array {
     void *data;
     limber_format format;
-    bool pairs; /* complex: an element is two of the format */
-    bool images; /* of an IDX file, which has no axis of channels */
+    bool pairs; /* complex: an element is two numbers of the format */
+    bool images; /* read from an IDX file, which has no axis of channels */
     int rank;
     int64_t dim[MOST_AXES];
 };
 int64_t array_step(const struct array *a); /* bytes of an element */
 int64_t array_size(const struct array *a); /* elements */
-int64_t array_numbers(const struct array *a); /* two of a complex element */
+int64_t array_numbers(const struct array *a); /* a complex element counts as two */
 void array_clear(struct array *a);
 /* Allocates the array's elements.  False after a message: no memory. */
 bool array_alloc(struct array *a, const char *path);
@@ -81,25 +81,26 @@ bool array_alloc(struct array *a, const char *path);
 bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count);
 /* Whether path is NULL or ends in .svg, or also in .png; false after a message. */
 bool picture_named(const char *path, const char *option, bool png);
-/* The axes behind the first become one. */
+/* Flattens all axes but the first into one. */
 void array_as_rows(struct array *a);
 bool ends(const char *s, const char *end);
 int64_t memory_here(void); /* this machine's memory in bytes */
-/* The name of a file that is named from this program's folder, of PATH_MAX bytes; false: no such
- * file can be read. */
+/* Resolves a file's name relative to the folder of this executable. path has PATH_MAX bytes.  False
+ * if no such file can be read. */
 bool file_beside(const char *name, char *path);
 
 /* Reads .npy, .npz ("FILE.npz:NAME" of several), Matrix Market or IDX (also gzipped), by content,
  * and CSV; "-" is standard input.  wide: decimal text is read as binary128.  False after a message
  * that names the file; *a is empty then. */
 bool array_read(const char *path, bool wide, struct array *a);
-/* Writes .npy, .npz, .mtx or .csv, as the name ends; "-" and "mtx:-", "csv:-", "npz:-" to standard
- * output.  array_writable: whether there is such a form; false after a message. */
+/* Writes .npy, .npz, .mtx or .csv, by the name's extension; "-" and "mtx:-", "csv:-", "npz:-" write
+ * to standard output. array_writable: whether the name selects a format; false after a message. */
 bool array_writable(const char *path);
-bool is_pipe(const char *path); /* for standard output */
+bool is_pipe(const char *path); /* whether the name means standard output */
 bool array_write(const char *path, const struct array *a);
 
-/* output.h, with messages.  Every file that the user names is written this way, "-" among them. */
+/* A file being written: output.h with messages.  Every file that the user names is written this
+ * way, also "-". */
 struct draft {
     FILE *f;
     const char *path;
@@ -107,8 +108,8 @@ struct draft {
 };
 bool draft_open(struct draft *d, const char *path);
 bool draft_close(struct draft *d, bool ok);
-/* Where path stands for standard output: from now on what is told goes to stderr, beside the
- * result.  path may be NULL. */
+/* If path means standard output, sends messages to stderr from now on, so that only the result is
+ * on stdout.  path may be NULL. */
 void tell_beside(const char *path);
 /* All of a text file, or of standard input for "-", for free(); NULL after a message. */
 char *text_read(const char *path);
@@ -130,8 +131,8 @@ bool parse_number(const char *text, limber_format f, void *out);
 /* Writes one element with so many digits that it reads back the same. */
 bool write_number(FILE *f, limber_format fmt, const void *p);
 
-/* Makes an SVG or PNG file by gnuplot, which reads what script writes.  `what` begins messages.
- * *absent: there is no gnuplot.  False after a message. */
+/* Makes an SVG or PNG file by gnuplot; script writes its commands.  `what` begins messages.
+ * *absent: gnuplot is not installed.  False after a message. */
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
              const void *user, bool *absent);
 
@@ -141,12 +142,12 @@ const char *contract_about(const limber_contract *k); /* a sentence */
 
 /* ---- options of a product -------------------------------------------------------------------- */
 
-enum { MOST_INPUTS = 8 }; /* of an epilogue */
+enum { MOST_INPUTS = 8 }; /* inputs of an epilogue */
 
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend; /* owned */
     char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
-    char *backward, *size; /* of a convolution */
+    char *backward, *size; /* options of a convolution */
     char *epilogue, **inputs;
     int nan_to_zero;
     int slices, threads, trans_a, trans_b, conj_a, conj_b, check, json, time, groups, count, run,
@@ -158,7 +159,7 @@ struct product {
     bool unquantised; /* --layer is not listed: native f32 */
     struct array a, b, c;
     limber_conv conv;
-    limber_operation operation; /* of a convolution: its direction */
+    limber_operation operation; /* forward, or which gradient of a convolution */
     char alpha_value[32], beta_value[32];
     bool is_conv;
     limber_epilogue finish; /* with --epilogue */
@@ -186,7 +187,7 @@ limber_status product_context(const struct product *p, limber_context **ctx);
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text,
                            limber_report *r);
-/* The same under the native contract, of which only the report is kept. */
+/* Plans the product under the native contract and keeps only the report. */
 limber_status product_native(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_workspace(const struct product *p, limber_context *ctx, size_t *least,
                                 size_t *best);
@@ -205,29 +206,28 @@ struct verdict {
 };
 struct measured {
     limber_report cold, warm;
-    limber_part part[2][LIMBER_PARTS]; /* of these */
+    limber_part part[2][LIMBER_PARTS]; /* parts of the cold and of the warm run */
     double seconds_cold, seconds_warm;
     bool timed; /* there was a second run */
     struct verdict v; /* with p->check */
-    bool modelled; /* with p->check: a device's instruction stood for a unit, */
-    int64_t differ; /* and so many elements are not those of the unit's model */
+    bool modelled; /* with p->check: a GPU instruction computed instead of the unit's model */
+    int64_t differ; /* elements that differ from those of the unit's model */
 };
 /* Runs the product, twice where the options ask for times, and checks it.  False after a
  * message. */
 bool product_measure(struct product *p, limber_context *ctx, struct measured *o);
 struct cJSON;
-/* Adds the result of --check, or nulls. */
-/* Lines about a product: how many limb products, the bound (label: what stands before it), and how
- * far elements are from exact values. */
+/* Print lines about a product: its number of limb products, the error bound after a label, and the
+ * errors that --check measured.  verdict_json adds those errors, or nulls without --check. */
 void products_print(const limber_report *r);
 void bound_print(const char *label, double bound);
 void verdict_print(const struct verdict *v);
 void verdict_json(struct cJSON *j, const struct product *p, const struct verdict *v);
 
-/* ---- what data is like, and what becomes of it ----------------------------------------------- */
+/* ---- inspection of operands, parts of a product ---------------------------------------------- */
 
-/* inspection.c: a cell stands for some tiles of an operand, in the matrix's own order: A's lines go
- * down, B's across. */
+/* inspection.c: a cell summarises some tiles of an operand, in the matrix's own orientation: A's
+ * lines go down, B's across. */
 struct cell {
     bool zero, special;
     int emax, bits;
@@ -277,7 +277,7 @@ bool json_print(struct cJSON *j);
 
 /* Compares p->c with the exact result by MPFR; before is C as it was (beta). */
 struct verdict check_product(const struct product *p, const void *before);
-/* The same for a plain product of dense row-major matrices. */
+/* Compares a plain product of dense row-major matrices with the exact result by MPFR. */
 struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, const void *a,
                           limber_format fb, const void *b, limber_format fc, const void *c);
 

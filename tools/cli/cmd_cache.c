@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber cache: the kernels on disk. */
+ * limber cache: lists, checks and clears the kernels on disk. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -16,7 +16,7 @@ struct listing {
     int bad;
 };
 
-/* Nothing is known of an entry whose bytes were not read. */
+/* State in a word; "-" if the entry's bytes were not read. */
 static const char *state_of(const struct listing *l, const limber_cache_entry *e)
 {
     return e->foreign ? "FOREIGN" : !e->good ? "DAMAGED" : !l->verify ? "-" : "good";
@@ -60,7 +60,7 @@ static void print_object(cJSON *j)
     cJSON_Delete(j);
 }
 
-/* Whether the folder can be written, or made: the nearest that is there is asked. */
+/* Whether the folder is writable, or can be created in its nearest existing ancestor. */
 static bool can_be_made(const char *folder)
 {
     char path[sizeof((limber_cache_info *)0)->directory];

@@ -5,11 +5,12 @@
 #include <popt.h>
 #include <string.h>
 
-/* How a shell's script is written. */
+/* Callbacks that write the completion script of one shell. */
 struct shell {
     const char *name;
     void (*begin)(void);
-    void (*command)(const struct command *c, const char *part); /* before its options */
+    /* called before the command's options */
+    void (*command)(const struct command *c, const char *part);
     void (*option)(const struct poptOption *o);
     void (*end_command)(void);
     void (*end)(void);
@@ -20,13 +21,13 @@ static bool has_value(const struct poptOption *o)
     return (o->argInfo & POPT_ARG_MASK) != POPT_ARG_NONE;
 }
 
-/* Other short names, such as popt's -?, are left to bash. */
+/* Whether a short option is a letter. Only bash completes others, such as popt's -?. */
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Whether an argument is a file: FILE, FILE.svg, FOLDER. */
+/* Whether an argument names a file: FILE, FILE.svg, FOLDER. */
 static bool is_file(const char *takes)
 {
     return takes && (!strncmp(takes, "FILE", 4) || !strcmp(takes, "FOLDER"));
@@ -37,7 +38,7 @@ static const char *value_of(const struct poptOption *o)
     return has_value(o) && o->argDescrip ? o->argDescrip : "";
 }
 
-/* Calls item for each word that "FORMAT", "a|b" or "WORD" stands for. */
+/* Calls item for each word of a choice "a|b", or of a kind of words such as FORMAT. */
 static void each_word(const char *takes, void (*item)(const char *word))
 {
     const struct word_kind *kind;
@@ -86,7 +87,7 @@ static void print_words(const char *takes)
 
 /* ---- bash ------------------------------------------------------------------------------------ */
 
-/* Readline cuts words at =, so that "--as=f32" is three. */
+/* Readline splits words at =, so "--as=f32" arrives as three words. */
 static void bash_begin(void)
 {
     printf("# bash: source <(limber completion bash)\n"
@@ -193,8 +194,8 @@ static void bash_end(void)
 
 /* ---- zsh ------------------------------------------------------------------------------------- */
 
-/* In single quotes; special characters of _arguments are escaped. */
-static void quoted(const char *s, const char *escaped)
+/* Prints text in single quotes, escaping the special characters of zsh's _arguments. */
+static void print_quoted(const char *s, const char *escaped)
 {
     for (; *s; s++) {
         if (*s == '\'')
@@ -217,7 +218,7 @@ static void zsh_begin(void)
            "    commands=(\n");
     for (int i = 0; (c = command_at(i)); i++) {
         printf("        '%s:", c->name);
-        quoted(c->about, ":\\");
+        print_quoted(c->about, ":\\");
         printf("'\n");
     }
     printf("    )\n"
@@ -257,7 +258,7 @@ static void zsh_option(const struct poptOption *o)
         else
             printf("--%s%s", o->longName, has_value(o) ? "=" : "");
         printf("[");
-        quoted(o->descrip ? o->descrip : "", "[]:\\");
+        print_quoted(o->descrip ? o->descrip : "", "[]:\\");
         printf("]");
         if (has_value(o))
             zsh_values(value_of(o));
@@ -316,7 +317,7 @@ static void fish_begin(void)
            "complete -c limber -f\n");
     for (int i = 0; (c = command_at(i)); i++) {
         printf("complete -c limber -n __fish_use_subcommand -a %s -d '", c->name);
-        quoted(c->about, "\\");
+        print_quoted(c->about, "\\");
         printf("'\n");
     }
 }
@@ -338,7 +339,7 @@ static void fish_option(const struct poptOption *o)
         printf("'");
     }
     printf(" -d '");
-    quoted(o->descrip ? o->descrip : "", "\\");
+    print_quoted(o->descrip ? o->descrip : "", "\\");
     printf("'\n");
 }
 
@@ -355,7 +356,7 @@ static void fish_command(const struct command *c, const char *part)
     printf("'\n");
 }
 
-static void nothing(void)
+static void do_nothing(void)
 {
 }
 
@@ -364,7 +365,7 @@ static void nothing(void)
 static const struct shell shells[] = {
     { "bash", bash_begin, bash_command, bash_option, bash_end_command, bash_end },
     { "zsh", zsh_begin, zsh_command, zsh_option, zsh_end_command, zsh_end },
-    { "fish", fish_begin, fish_command, fish_option, nothing, nothing },
+    { "fish", fish_begin, fish_command, fish_option, do_nothing, do_nothing },
 };
 
 static void print_command(const struct shell *s, const struct command *c, const char *part)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One line of the table: an accuracy. */
+/* A row of the table: a contract and its name. */
 struct accuracy {
     const char *name, *as;
     limber_promise promise;
@@ -22,14 +22,14 @@ static const struct accuracy accuracies[] = {
     { "binary128", "f128", LIMBER_CONTRACT_NATIVE },
 };
 
-static void heading(const char *what)
+static void print_heading(const char *what)
 {
     printf("\n%s\n  %-11s %-6s %-11s %13s %13s %12s %12s\n", what, "accuracy", "format", "scheme",
            "error in ulp", "of |A||B|", "first call", "second call");
 }
 
-static int row(limber_context *ctx, const struct accuracy *w, int64_t m, int64_t n, int64_t k,
-               struct array *a, int64_t row_a, int64_t col_a, struct array *b)
+static int print_row(limber_context *ctx, const struct accuracy *w, int64_t m, int64_t n, int64_t k,
+                     struct array *a, int64_t row_a, int64_t col_a, struct array *b)
 {
     struct product p = { .trans_a = row_a != a->dim[1] };
     limber_contract contract = { .size = sizeof(limber_contract), .promise = w->promise };
@@ -65,17 +65,18 @@ static int row(limber_context *ctx, const struct accuracy *w, int64_t m, int64_t
     return 0;
 }
 
-static int table(limber_context *ctx, const char *what, int64_t m, int64_t n, int64_t k,
-                 struct array *a, bool trans, struct array *b)
+static int print_table(limber_context *ctx, const char *what, int64_t m, int64_t n, int64_t k,
+                       struct array *a, bool trans, struct array *b)
 {
-    heading(what);
+    print_heading(what);
     for (size_t i = 0; i < sizeof accuracies / sizeof *accuracies; i++)
-        if (row(ctx, &accuracies[i], m, n, k, a, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1, b))
+        if (print_row(ctx, &accuracies[i], m, n, k, a, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1,
+                      b))
             return 1;
     return 0;
 }
 
-static bool matrix(struct array *a, int64_t rows, int64_t cols)
+static bool alloc_matrix(struct array *a, int64_t rows, int64_t cols)
 {
     *a = (struct array){ .format = format_of("f64"), .rank = 2, .dim = { rows, cols } };
     return array_alloc(a, "demo");
@@ -92,17 +93,17 @@ static double choose(int n, int k)
     return c;
 }
 
-/* lcm(1..2n-1)/(i+j-1) and the integer inverse of the unscaled matrix; n = 10 keeps both exact. */
+/* Entries lcm(1..2n-1)/(i+j-1) and the integer inverse; with n = 10 both are exact in binary64. */
 static int hilbert(limber_context *ctx)
 {
     enum { N = 10 };
-    const double lcm = 232792560; /* of 1 .. 19 */
+    const double lcm = 232792560; /* lcm(1..19) */
     struct array h, inverse;
     int status = 1;
 
-    if (!matrix(&h, N, N))
+    if (!alloc_matrix(&h, N, N))
         return 1;
-    if (matrix(&inverse, N, N)) {
+    if (alloc_matrix(&inverse, N, N)) {
         for (int i = 1; i <= N; i++)
             for (int j = 1; j <= N; j++) {
                 double c = choose(i + j - 2, i - 1);
@@ -112,10 +113,11 @@ static int hilbert(limber_context *ctx)
                 ((double *)h.data)[(i - 1) * N + j - 1] = lcm / (i + j - 1);
                 ((double *)inverse.data)[(i - 1) * N + j - 1] = (i + j) % 2 ? -v : v;
             }
-        status = table(ctx,
-                       "Hilbert matrix of order 10, scaled to integers, times its inverse: the "
-                       "result is 232792560 I",
-                       N, N, N, &h, false, &inverse);
+        status =
+            print_table(ctx,
+                        "Hilbert matrix of order 10, scaled to integers, times its inverse: the "
+                        "result is 232792560 I",
+                        N, N, N, &h, false, &inverse);
     }
     array_clear(&h);
     array_clear(&inverse);
@@ -124,7 +126,7 @@ static int hilbert(limber_context *ctx)
 
 /* ---- wide range ------------------------------------------------------------------------------ */
 
-static void wide(struct array *a, uint64_t seed)
+static void fill_wide_range(struct array *a, uint64_t seed)
 {
     double *x = a->data;
 
@@ -142,15 +144,16 @@ static int wide_range(limber_context *ctx)
     struct array a, b;
     int status = 1;
 
-    if (!matrix(&a, N, N))
+    if (!alloc_matrix(&a, N, N))
         return 1;
-    if (matrix(&b, N, N)) {
-        wide(&a, 1);
-        wide(&b, 2);
-        status = table(ctx,
-                       "Random 1024 x 1024, entries from 2^-32 to 2^32 (errors of 2000 sampled "
-                       "elements)",
-                       N, N, N, &a, false, &b);
+    if (alloc_matrix(&b, N, N)) {
+        fill_wide_range(&a, 1);
+        fill_wide_range(&b, 2);
+        status =
+            print_table(ctx,
+                        "Random 1024 x 1024, entries from 2^-32 to 2^32 (errors of 2000 sampled "
+                        "elements)",
+                        N, N, N, &a, false, &b);
     }
     array_clear(&a);
     array_clear(&b);
@@ -179,13 +182,13 @@ static int mnist(limber_context *ctx, const char *data)
     if (!array_read(path, false, &images))
         return 1;
     array_as_rows(&images);
-    if (matrix(&doubles, images.dim[0], images.dim[1]) &&
+    if (alloc_matrix(&doubles, images.dim[0], images.dim[1]) &&
         limber_convert(doubles.data, doubles.format, images.data, images.format,
                        (size_t)array_size(&images), LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
-        status = table(ctx,
-                       "Gram matrix of the MNIST images: doubles that hold bytes (784 x 784, "
-                       "inner 10000)",
-                       images.dim[1], images.dim[1], images.dim[0], &doubles, true, &doubles);
+        status = print_table(ctx,
+                             "Gram matrix of the MNIST images: doubles that hold bytes (784 x 784, "
+                             "inner 10000)",
+                             images.dim[1], images.dim[1], images.dim[0], &doubles, true, &doubles);
     array_clear(&images);
     array_clear(&doubles);
     return status;
@@ -201,8 +204,8 @@ static int basis(limber_context *ctx, const char *data)
         return 0;
     if (!array_read(path, false, &a))
         return 1;
-    status = table(ctx, "LP basis matrix bp__1400, its transpose times itself", a.dim[1], a.dim[1],
-                   a.dim[0], &a, true, &a);
+    status = print_table(ctx, "LP basis matrix bp__1400, its transpose times itself", a.dim[1],
+                         a.dim[1], a.dim[0], &a, true, &a);
     array_clear(&a);
     return status;
 }

@@ -15,7 +15,7 @@
 enum { MOST_LISTED = 64 };
 
 struct list {
-    char *text;                     /* popt's copy, with zeros at the ends of items */
+    char *text;                     /* owned; popt's copy, items NUL-terminated */
     const char *item[MOST_LISTED];
     int n;
 };
@@ -25,20 +25,20 @@ struct explore {
     struct list formats, groups, roundings, products, stored, contracts, layers;
     enum sweep sweep;
     char *captured;
-    struct captured *list;          /* of the products of a run; NULL: one product */
+    struct captured *list;          /* products of LIMBER_CAPTURE's folder; NULL: one product */
     int products_n, left_out;
     char *in, *outer, *random, *csv, *plot;
     double keep;
     long long seed;
-    struct array exact;             /* A B in binary64, rounded once */
+    struct array exact;             /* A B computed in binary64, rounded once */
     struct trial *trial;
     int trials;
 };
 
 /* ---- the lists ------------------------------------------------------------------------------- */
 
-/* Items stand between spaces or commas; commas in parentheses are an item's own. */
-static bool cut(struct list *l, const char *option, const char *otherwise)
+/* Splits a list at spaces and commas; commas inside parentheses belong to an item. */
+static bool split_list(struct list *l, const char *option, const char *otherwise)
 {
     int depth = 0;
 
@@ -61,20 +61,20 @@ static bool cut(struct list *l, const char *option, const char *otherwise)
     return true;
 }
 
-static int width(limber_format f)
+static int format_width(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_SHORT ?
                1 + f.exp_bits + f.frac_bits :
                8 * f.size;
 }
 
-/* Of an exact product: one more exponent bit, and all bits of both significands. */
+/* Bits of an exact product: one more exponent bit, and all bits of both significands. */
 static int product_width(const limber_unit *u)
 {
     limber_format a = u->a.format, b = u->b.format;
 
     if (u->mul.format.kind)
-        return width(u->mul.format);
+        return format_width(u->mul.format);
     return 2 + (a.exp_bits > b.exp_bits ? a.exp_bits : b.exp_bits) + a.frac_bits + b.frac_bits + 1;
 }
 
@@ -99,7 +99,7 @@ static bool describe(const struct explore *e, struct trial *t)
     if (limber_unit_parse(words, &t->unit) != LIMBER_STATUS_OK)
         return complain("explore: %s: %s", words, limber_error_text()), false;
     limber_format_name(t->unit.acc.format, t->format, sizeof t->format);
-    t->bits = width(t->unit.acc.format);
+    t->bits = format_width(t->unit.acc.format);
     t->cost = t->bits;
     t->product_bits = product_width(&t->unit);
     return true;
@@ -111,7 +111,7 @@ static bool describe_stored(struct trial *t)
         t->stored.kind == LIMBER_KIND_EXACT)
         return complain("--stored: %s is no format", t->format), false;
     limber_format_name(t->stored, t->format, sizeof t->format);
-    t->cost = t->bits = width(t->stored);
+    t->cost = t->bits = format_width(t->stored);
     return true;
 }
 
@@ -124,7 +124,7 @@ static bool describe_contract(struct trial *t)
             false);
 }
 
-/* Formats of operands, or contracts. */
+/* Lists the trials of a sweep over formats of operands, or over contracts. */
 static bool list_words(struct explore *e)
 {
     const struct list *l = e->sweep == SWEEP_stored ? &e->stored : &e->contracts;
@@ -144,7 +144,7 @@ static bool list_words(struct explore *e)
     return true;
 }
 
-/* Lists all units before any runs, so that a wrong word is found first. */
+/* Builds all units before any runs, so that a wrong word is reported first. */
 static bool list_trials(struct explore *e)
 {
     int n = e->formats.n * e->groups.n * e->roundings.n * e->products.n, i = 0;
@@ -178,7 +178,7 @@ static bool list_trials(struct explore *e)
     return true;
 }
 
-/* The unit that LPGEMM's configuration states for a layer. */
+/* Builds the unit that LPGEMM's configuration gives for a layer. */
 static bool describe_layer(struct explore *e, struct trial *t, const char *layer)
 {
     static const char *const names[] = { "rn", "rz", "ru", "rd", "ra", "ro", "rs" };
@@ -199,16 +199,16 @@ static bool describe_layer(struct explore *e, struct trial *t, const char *layer
     t->rounding = names[t->unit.acc.rounding];
     t->products = t->unit.mul.format.kind ? "rounded" : "exact";
     t->group = t->unit.group;
-    t->cost = t->bits = width(t->unit.acc.format);
+    t->cost = t->bits = format_width(t->unit.acc.format);
     t->product_bits = product_width(&t->unit);
     return true;
 }
 
-/* Without --layer: what the file says of all layers. */
+/* Lists a trial for every layer of LPGEMM's configuration (without --layer). */
 static bool list_layers(struct explore *e)
 {
     e->layers.text = e->p.layer ? strdup(e->p.layer) : NULL;
-    if (e->p.layer && !cut(&e->layers, "layer", ""))
+    if (e->p.layer && !split_list(&e->layers, "layer", ""))
         return false;
     e->trials = e->layers.n ? e->layers.n : 1;
     e->trial = calloc((size_t)e->trials, sizeof *e->trial);
@@ -222,7 +222,7 @@ static bool list_layers(struct explore *e)
 
 /* ---- the operands ---------------------------------------------------------------------------- */
 
-/* N(0,1). */
+/* Fills a new matrix with numbers from N(0,1). */
 static bool random_matrix(struct array *a, int64_t rows, int64_t cols, uint64_t *state)
 {
     float *x;
@@ -279,7 +279,7 @@ static bool multiply_exactly(struct explore *e, limber_context *ctx)
            (complain("%s", limber_error_text()), false);
 }
 
-/* c: of f32 or f64. */
+/* Relative Frobenius-norm error of c, which is f32 or f64. */
 static double frobenius(const struct array *c, const double *exact, int64_t n)
 {
     const float *narrow = c->data;
@@ -299,8 +299,8 @@ static double frobenius(const struct array *c, const double *exact, int64_t n)
     return size > 0 ? sqrt(far / size) : far > 0 ? INFINITY : 0;
 }
 
-/* The same operands, rounded to a format. */
-static bool store(const struct array *from, limber_format f, struct array *to)
+/* Makes a copy of an operand, rounded to a format. */
+static bool round_to_format(const struct array *from, limber_format f, struct array *to)
 {
     *to = *from;
     to->format = f;
@@ -312,9 +312,9 @@ static bool store(const struct array *from, limber_format f, struct array *to)
            (complain("%s", limber_error_text()), false);
 }
 
-/* A product under another contract, or of operands in another format; its result, as wide as A's
- * numbers, or in doubles, is only looked at.  Of times the shorter of two counts, since the first
- * call makes kernels and touches memory. */
+/* Runs a product under another contract, or with operands stored in another format. Its result is
+ * binary64 if A's elements are wider than 4 bytes or stored, else binary32. A contract runs twice
+ * and the faster run counts, because the first one compiles kernels and touches memory. */
 static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
 {
     struct product q = e->p;
@@ -329,7 +329,8 @@ static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
         t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
         t->contract.promise = LIMBER_CONTRACT_CORRECT;
         q.a.data = q.b.data = NULL;
-        ok = ok && store(&e->p.a, t->stored, &q.a) && store(&e->p.b, t->stored, &q.b);
+        ok = ok && round_to_format(&e->p.a, t->stored, &q.a) &&
+             round_to_format(&e->p.b, t->stored, &q.b);
     }
     q.promise = t->contract;
     for (int run = 0; ok && run < 2 - stored; run++) {
@@ -350,7 +351,7 @@ static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
     return ok;
 }
 
-/* Adds a product's mean to that of those before, whose multiply-adds weigh `before`. */
+/* Updates a mean weighted by multiply-adds; `before` is the weight of the products so far. */
 static void add_mean(double *mean, double x, double before, double weight)
 {
     *mean = before > 0 ? (*mean * before + x * weight) / (before + weight) : x;
@@ -396,7 +397,7 @@ static void mark_frontier(struct explore *e)
     }
 }
 
-/* All trials of the product that is open, which is number `at`. */
+/* Runs all trials on the open product, which has index `at`. */
 static bool run_product(struct explore *e, limber_context *ctx, int at, double before,
                         double weight)
 {
@@ -415,7 +416,7 @@ static bool run_product(struct explore *e, limber_context *ctx, int at, double b
     return ok;
 }
 
-/* One product after the other, so that memory holds one. */
+/* Runs the captured products one after the other, so that only one is in memory. */
 static bool run_captured(struct explore *e, limber_context *ctx)
 {
     double before = 0, weight;
@@ -451,7 +452,7 @@ static bool run_trials(struct explore *e)
     return ok;
 }
 
-/* The lowest cost that keeps the error, and of those the smallest error. */
+/* The trial of lowest cost whose error is at most --keep; ties go to the smaller error. */
 static const struct trial *smallest(const struct explore *e)
 {
     const struct trial *best = NULL;
@@ -468,7 +469,7 @@ static const struct trial *smallest(const struct explore *e)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void cell(double x, int columns, int digits)
+static void print_cell(double x, int columns, int digits)
 {
     if (isnan(x))
         printf(" %*s", columns, "-");
@@ -476,7 +477,7 @@ static void cell(double x, int columns, int digits)
         printf(" %*.*g", columns, digits, x);
 }
 
-/* What is multiplied. */
+/* Describes the product's sizes, or the captured run. */
 static void shape_of(const struct explore *e, char *text, size_t size)
 {
     if (e->list)
@@ -486,7 +487,7 @@ static void shape_of(const struct explore *e, char *text, size_t size)
         product_shape_text(&e->p, true, text, size);
 }
 
-/* And how operands are read. */
+/* Describes the shape and how operands are stored. */
 static void title_of(const struct explore *e, char *text, size_t size)
 {
     char shape[160];
@@ -513,7 +514,7 @@ static void print_plain(const struct explore *e)
         const struct trial *t = &e->trial[i];
 
         printf("%-16s %10.4g", t->format, t->cost);
-        cell(t->error, 10, 4);
+        print_cell(t->error, 10, 4);
         printf("%s\n", t->frontier ? " *" : "");
     }
     printf("* on the frontier: none costs less and has no larger error\n");
@@ -547,11 +548,11 @@ static void print_text(const struct explore *e)
             printf("%-12s ", t->layer);
         printf("%-12s %-5s %8lld %-8s %4d", t->format, t->rounding, (long long)t->group,
                t->products, t->bits);
-        cell(t->error, 10, 4);
-        cell(t->distance, 10, 4);
+        print_cell(t->error, 10, 4);
+        print_cell(t->distance, 10, 4);
         printf(" %7.2f%%", 100 * t->swamped);
-        cell(t->retention, 8, 4);
-        cell(t->predicted, 9, 4);
+        print_cell(t->retention, 8, 4);
+        print_cell(t->predicted, 9, 4);
         printf(" %9.4f%s\n", t->seconds, t->frontier ? " *" : "");
     }
     printf("* on the frontier: none has fewer bits and no larger error\n");
@@ -699,12 +700,13 @@ static bool prepare(struct explore *e)
     if (e->p.lpgemm || e->p.layer)
         return list_layers(e) && (!e->p.is_conv || product_geometry(&e->p));
     if (e->sweep == SWEEP_stored)
-        return cut(&e->stored, "stored", "") && list_words(e);
+        return split_list(&e->stored, "stored", "") && list_words(e);
     if (e->sweep == SWEEP_contracts)
-        return cut(&e->contracts, "contracts", "") && list_words(e);
-    if (!cut(&e->formats, "formats", "e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16") ||
-        !cut(&e->groups, "groups", "0,16,64") || !cut(&e->roundings, "roundings", "rn") ||
-        !cut(&e->products, "mul", e->in ? "exact" : "rounded"))
+        return split_list(&e->contracts, "contracts", "") && list_words(e);
+    if (!split_list(&e->formats, "formats", "e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16") ||
+        !split_list(&e->groups, "groups", "0,16,64") ||
+        !split_list(&e->roundings, "roundings", "rn") ||
+        !split_list(&e->products, "mul", e->in ? "exact" : "rounded"))
         return false;
     return list_trials(e) && (!e->p.is_conv || product_geometry(&e->p));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber formats: names, ranges, precision; and the schemes. */
+ * limber formats: lists names, ranges and precisions of formats, and the schemes. */
 #define _GNU_SOURCE
 #include "tools/cli/commands.h"
 
@@ -19,7 +19,7 @@ static const struct other_name {
     LIMBER_FORMAT_NAMES(OTHER_NAME)
 };
 
-/* The names of f that are read beside its own: to a list, or printed. */
+/* Adds the other names under which f is read to a list, or prints them. */
 static void add_names(limber_format f, cJSON *list)
 {
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
@@ -34,7 +34,7 @@ static void add_names(limber_format f, cJSON *list)
     }
 }
 
-static void row(const char *name, cJSON *array)
+static void print_row(const char *name, cJSON *array)
 {
     limber_format f = format_of(name);
     limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
@@ -64,7 +64,7 @@ static void row(const char *name, cJSON *array)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What a published guide for operators in FP16 says, where it says something else. */
+/* Statements of a published guide for FP16 operators that differ from this table. */
 static const struct said {
     const char *format, *what, *published, *why;
 } guide[] = {
@@ -92,7 +92,8 @@ static bool is_real(limber_format f)
            f.kind == LIMBER_KIND_POWER;
 }
 
-/* A code's bits: sign, exponent, fraction; of a posit sign and the others, of a power all. */
+/* Writes a code's bits: sign, exponent, fraction of a float; sign and rest of a posit; all bits of
+ * a power. */
 static void write_bits(limber_format f, uint64_t code, char *to)
 {
     bool is_float = f.kind == LIMBER_KIND_FLOAT;
@@ -106,7 +107,7 @@ static void write_bits(limber_format f, uint64_t code, char *to)
     *to = '\0';
 }
 
-static void special(limber_format f, const char *name, double value, cJSON *json)
+static void add_special(limber_format f, const char *name, double value, cJSON *json)
 {
     char bits[80];
     uint64_t code = 0;
@@ -120,8 +121,8 @@ static void special(limber_format f, const char *name, double value, cJSON *json
         printf("  %-24s %-16.9g %s\n", name, value, bits);
 }
 
-/* Of formats that are kept in a wider one (tf32, for example) or are wider than 64 bits.  All of
- * them have IEEE rules, so that the fields follow from the name. */
+/* Writes a special value's bits for formats that are kept in a wider one (tf32, for example) or are
+ * wider than 64 bits. All of them follow IEEE 754, so that the fields follow from the name. */
 static void special_fields(limber_format f, const char *name, int exponent, const char *fraction,
                            cJSON *json)
 {
@@ -140,7 +141,7 @@ static void special_fields(limber_format f, const char *name, int exponent, cons
         printf("  %-24s %s\n", name, bits);
 }
 
-static void specials(limber_format f, const limber_format_facts *x, cJSON *to)
+static void add_specials(limber_format f, const limber_format_facts *x, cJSON *to)
 {
     const int top = (1 << f.exp_bits) - 1;
     cJSON *json;
@@ -159,20 +160,20 @@ static void specials(limber_format f, const limber_format_facts *x, cJSON *to)
         return;
     }
     if (f.kind != LIMBER_KIND_POWER)
-        special(f, "zero", 0, json);
-    special(f, "smallest", x->smallest, json);
-    special(f, "smallest normal", x->normal, json);
-    special(f, "one", 1, json);
-    special(f, "largest", x->largest, json);
+        add_special(f, "zero", 0, json);
+    add_special(f, "smallest", x->smallest, json);
+    add_special(f, "smallest normal", x->normal, json);
+    add_special(f, "one", 1, json);
+    add_special(f, "largest", x->largest, json);
     if (x->has_infinity)
-        special(f, "infinity", INFINITY, json);
+        add_special(f, "infinity", INFINITY, json);
     if (x->has_nan)
-        special(f, "NaN", NAN, json);
+        add_special(f, "NaN", NAN, json);
 }
 
-/* Distances of neighbours: in JSON of all binades; as text of those of small formats, else around 1
- * and at the ends, with dots where binades are left out. */
-static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
+/* Lists the spacing of numbers by binade: all binades in JSON and for small formats; else those
+ * around 1 and at the ends, with dots for the others. */
+static void add_spacings(limber_format f, const limber_format_facts *x, cJSON *to)
 {
     cJSON *list = to ? cJSON_AddArrayToObject(to, "spacing") : NULL;
     int low = x->smallest_exponent, high = x->largest_exponent, spacing, count = 0;
@@ -202,8 +203,8 @@ static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
         printf("\n");
 }
 
-/* 2^e (2 - less), as text: binary64 holds neither the ends of binary128 nor 2^1024. */
-static const char *beyond(int e, double less, char *text)
+/* Formats 2^e (2 - less), which binary64 may not hold: limits of binary128, or 2^1024. */
+static const char *format_beyond(int e, double less, char *text)
 {
     mpfr_t v;
 
@@ -216,12 +217,14 @@ static const char *beyond(int e, double less, char *text)
     return text;
 }
 
-/* The middle behind the largest number, which has the same leading digits. */
-static const char *overflow(int e, int bits, char text[60])
+/* Overflow threshold, half a unit beyond the largest number. The formula is added because both have
+ * the same leading digits. */
+static const char *format_overflow(int e, int bits, char text[60])
 {
     char value[60];
 
-    snprintf(text, 60, "%.30s (2^%d - 2^%d)", beyond(e, ldexp(1, -bits), value), e + 1, e - bits);
+    snprintf(text, 60, "%.30s (2^%d - 2^%d)", format_beyond(e, ldexp(1, -bits), value), e + 1,
+             e - bits);
     return text;
 }
 
@@ -230,24 +233,24 @@ const char *fact_beyond_f64(const limber_format_facts *x, const char *name, char
     const double unit = ldexp(1, 1 - x->significant_bits);
 
     if (!strcmp(name, "overflow beyond") && !isfinite(x->overflow))
-        return overflow(x->largest_exponent, x->significant_bits, text);
+        return format_overflow(x->largest_exponent, x->significant_bits, text);
     if (!strcmp(name, "zero up to") && x->underflow == 0 && x->has_infinity && x->smallest > 0)
-        return beyond(x->smallest_exponent - 1, 1, text);
+        return format_beyond(x->smallest_exponent - 1, 1, text);
     if (isfinite(x->largest))
         return NULL;
     if (!strcmp(name, "least")) {
         text[0] = '-';
-        beyond(x->largest_exponent, unit, text + 1);
+        format_beyond(x->largest_exponent, unit, text + 1);
         return text;
     }
-    return !strcmp(name, "largest")         ? beyond(x->largest_exponent, unit, text) :
-           !strcmp(name, "smallest normal") ? beyond(x->normal_exponent, 1, text) :
-           !strcmp(name, "smallest")        ? beyond(x->smallest_exponent, 1, text) :
-           !strcmp(name, "zero up to")      ? beyond(x->smallest_exponent - 1, 1, text) :
+    return !strcmp(name, "largest")         ? format_beyond(x->largest_exponent, unit, text) :
+           !strcmp(name, "smallest normal") ? format_beyond(x->normal_exponent, 1, text) :
+           !strcmp(name, "smallest")        ? format_beyond(x->smallest_exponent, 1, text) :
+           !strcmp(name, "zero up to")      ? format_beyond(x->smallest_exponent - 1, 1, text) :
                                               NULL;
 }
 
-/* Pairs have no single threshold, and some of their values have several codes. */
+/* Double-doubles have no single overflow threshold, and several codes for some values. */
 static bool is_known(limber_format f, const char *name)
 {
     return f.kind != LIMBER_KIND_DD ||
@@ -255,7 +258,7 @@ static bool is_known(limber_format f, const char *name)
             strcmp(name, "finite values"));
 }
 
-static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
+static void add_numbers(limber_format f, const limber_format_facts *x, cJSON *json)
 {
     const struct {
         const char *name;
@@ -284,7 +287,7 @@ static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
         if (json && text)
             cJSON_AddStringToObject(json, row[i].name, text);
         else if (json) {
-            snprintf(wide, sizeof wide, "%.17g", row[i].value); /* cJSON prints 15 digits of most */
+            snprintf(wide, sizeof wide, "%.17g", row[i].value); /* cJSON would print 15 digits */
             cJSON_AddRawToObject(json, row[i].name, wide);
         } else if (text)
             printf("  %-24s %s\n", row[i].name, text);
@@ -297,7 +300,7 @@ static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
            x->largest_exponent + 1, x->normal_exponent);
 }
 
-static bool facts(const char *word, cJSON *array)
+static bool print_facts(const char *word, cJSON *array)
 {
     limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
     cJSON *json = array ? cJSON_CreateObject() : NULL;
@@ -321,10 +324,10 @@ static bool facts(const char *word, cJSON *array)
         printf("%s: the low %d bits of a byte\n", name, f.frac_bits + 1);
     else
         printf("%s: %d byte%s\n", name, f.size, f.size > 1 ? "s" : "");
-    numbers(f, &x, json);
-    specials(f, &x, json);
+    add_numbers(f, &x, json);
+    add_specials(f, &x, json);
     if (f.kind == LIMBER_KIND_FLOAT)
-        spacings(f, &x, json);
+        add_spacings(f, &x, json);
     for (size_t i = 0; i < sizeof guide / sizeof *guide && !json; i++)
         if (!strcmp(guide[i].format, name))
             printf("  the guide on %s: %s\n    %s\n", guide[i].what, guide[i].published,
@@ -332,8 +335,8 @@ static bool facts(const char *word, cJSON *array)
     return true;
 }
 
-/* Of the named formats, or of all. */
-static int tables(const char **names, bool json)
+/* Prints facts of the named formats, or of all. */
+static int print_tables(const char **names, bool json)
 {
     cJSON *array = json ? cJSON_CreateArray() : NULL;
     const char *name;
@@ -341,10 +344,10 @@ static int tables(const char **names, bool json)
 
     if (names)
         for (int i = 0; ok && names[i]; i++)
-            ok = facts(names[i], array);
+            ok = print_facts(names[i], array);
     else
         for (int i = 0; ok && (name = limber_format_at(i)); i++)
-            ok = facts(name, array);
+            ok = print_facts(name, array);
     if (ok && json) {
         char *s = cJSON_Print(array);
 
@@ -375,7 +378,7 @@ int cmd_formats(int argc, const char **argv)
                          "what they can hold, and where a published guide for FP16 errs.\n\n"
                          "example: limber formats f16 bf16");
     if (ok && (wants_tables || poptPeekArg(o))) {
-        status = tables(poptGetArgs(o), json);
+        status = print_tables(poptGetArgs(o), json);
         poptFreeContext(o);
         return status;
     }
@@ -387,7 +390,7 @@ int cmd_formats(int argc, const char **argv)
     else
         printf("name     bytes  bits   below      smallest   round-off u   other names\n");
     for (int i = 0; (name = limber_format_at(i)); i++)
-        row(name, array);
+        print_row(name, array);
     if (json) {
         char *s = cJSON_Print(array);
 

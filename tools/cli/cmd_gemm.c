@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber gemm, limber conv. */
+ * limber gemm and limber conv. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of two runs the second, which compiled nothing. */
-static const limber_report *last(const struct measured *o)
+/* Report of the warm run, which compiled nothing, if there was one. */
+static const limber_report *last_report(const struct measured *o)
 {
     return o->timed ? &o->warm : &o->cold;
 }
@@ -100,7 +100,7 @@ static void print_json(const struct product *p, const struct measured *o)
     cJSON_AddNumberToObject(j, "seconds_warm", o->seconds_warm);
     cJSON_AddStringToObject(j, "cache", origin_name(o->cold.from));
     if (o->cold.parts)
-        cJSON_AddItemToObject(j, "parts", parts_json(last(o), true));
+        cJSON_AddItemToObject(j, "parts", parts_json(last_report(o), true));
     if (p->promise.statistics)
         cJSON_AddItemToObject(j, "statistics", statistics_json(&p->statistics));
     text = cJSON_Print(j);
@@ -149,13 +149,13 @@ static void print_text(const struct product *p, const struct measured *o)
             (long long)o->cold.recomputed, (long long)array_size(&p->c),
             100 * o->cold.recomputed_share);
     if (o->cold.parts)
-        parts_print(last(o));
+        parts_print(last_report(o));
     if (p->promise.statistics)
         statistics_print(&p->unit, &p->statistics);
 }
 
-static limber_status timed(const struct product *p, limber_context *ctx, limber_report *r,
-                           double *seconds)
+static limber_status run_timed(const struct product *p, limber_context *ctx, limber_report *r,
+                               double *seconds)
 {
     double start = now();
     limber_status s = product_run(p, ctx, r);
@@ -181,7 +181,7 @@ static bool compare_with_model(const struct product *p, const void *before, stru
     if (ok)
         memcpy(model.c.data, before, (size_t)(elements * step));
     if (ok && limber_create(&ctx, &config) != LIMBER_STATUS_OK) {
-        config.backend = "interp"; /* of a library without LLVM */
+        config.backend = "interp"; /* in a library without LLVM */
         limber_create(&ctx, &config);
     }
     ok = ok && ctx && product_run(&model, ctx, &report) == LIMBER_STATUS_OK;
@@ -206,10 +206,10 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
     o->cold = parts_report(o->part[0]);
     o->warm = parts_report(o->part[1]);
     o->timed = p->time || p->json || p->check || p->run;
-    ok = timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_STATUS_OK;
+    ok = run_timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_STATUS_OK;
     if (ok && o->timed) {
         memcpy(p->c.data, before, bytes);
-        ok = timed(p, ctx, &o->warm, &o->seconds_warm) == LIMBER_STATUS_OK;
+        ok = run_timed(p, ctx, &o->warm, &o->seconds_warm) == LIMBER_STATUS_OK;
     }
     if (!ok)
         complain("%s", limber_error_text());
@@ -224,7 +224,7 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
     return ok;
 }
 
-static int run(struct product *p)
+static int run_product(struct product *p)
 {
     struct measured o = { 0 };
     limber_context *ctx = NULL;
@@ -243,24 +243,24 @@ static int run(struct product *p)
     return status;
 }
 
-static int product(int argc, const char **argv, bool is_conv)
+static int run_command(int argc, const char **argv, bool is_conv)
 {
     struct product p;
     int status = product_read(argc, argv, is_conv, false, &p);
 
     if (status)
         return status - 1;
-    status = run(&p);
+    status = run_product(&p);
     product_clear(&p);
     return status;
 }
 
 int cmd_gemm(int argc, const char **argv)
 {
-    return product(argc, argv, false);
+    return run_command(argc, argv, false);
 }
 
 int cmd_conv(int argc, const char **argv)
 {
-    return product(argc, argv, true);
+    return run_command(argc, argv, true);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber help: the commands, or what a word stands for. */
+ * limber help: lists the commands, or explains a word. */
 #include "tools/cli/commands.h"
 
 #include <ctype.h>
@@ -28,7 +28,7 @@ static const char *rest_of(const char *word)
     return word[strlen(word) - 1] == '=' ? "..." : "";
 }
 
-/* The page where an installation has it, else its name within the sources. */
+/* Path of the installed documentation page, else its name in the sources. */
 static const char *place_of(const char *page, char path[PATH_MAX])
 {
     char name[PATH_MAX];
@@ -51,8 +51,8 @@ static void explain_one(const struct word_kind *kind, const char *word)
     printf("  Page: %s\n", place_of(kind->page ? kind->page : kind->page_of(word), path));
 }
 
-/* A word can be of several kinds: native is a contract and a scheme.  What only begins words stands
- * for all of them. */
+/* A word can be of several kinds: native is a contract and a scheme. A prefix that is no word
+ * itself explains all words that begin with it. */
 static int explain_all(const char *text)
 {
     const struct word_kind *kind;
@@ -73,8 +73,8 @@ static int explain_all(const char *text)
     return found;
 }
 
-/* "NumPy" is looked for as "numpy", too, "limber_cache" as a variable is written, and "format" as
- * "formats". */
+/* Explains a word as typed, else in lower case, else in capitals ("limber_cache" names a variable),
+ * else with an s ("format" for "formats"). */
 static int explain(const char *text)
 {
     char other[64], capitals[64];
@@ -102,8 +102,8 @@ static int explain(const char *text)
     return 2;
 }
 
-/* "contracts" or "contract": all words of a kind, with what is said of them. */
-static bool list(const char *text)
+/* Lists all words of a kind with a line about each: "contracts" or "contract". */
+static bool list_kind(const char *text)
 {
     const struct word_kind *kind;
     const char *word;
@@ -143,7 +143,7 @@ int cmd_help(int argc, const char **argv)
         commands_list(stdout);
     else if (poptPeekArg(o))
         status = complain("help takes one word") + 1;
-    else if (!list(word))
+    else if (!list_kind(word))
         status = explain(word);
     poptFreeContext(o);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber operators: the elementwise functions, what rounding them to a format costs, and the same
- * beside the published tables for FP16. */
+ * limber operators: lists elementwise functions and the errors of rounding their results to a
+ * format, also beside published tables for FP16. */
 #include "tools/cli/cli.h"
 
 #include <limber/ops.h>
@@ -15,10 +15,10 @@ enum { CODES = 1 << 16, SAMPLES = 1 << 22, MOST = 16 };
 
 struct errors {
     double most, most_relative, mean, mean_relative;
-    double weight; /* of all, in the means */
+    double weight; /* sum of weights in the means */
 };
 
-static void add(struct errors *e, double exact, double rounded, double weight)
+static void add_error(struct errors *e, double exact, double rounded, double weight)
 {
     double error = fabs(rounded - exact), relative = exact == 0 ? 0 : error / fabs(exact);
 
@@ -31,7 +31,7 @@ static void add(struct errors *e, double exact, double rounded, double weight)
     e->weight += weight;
 }
 
-static void finish(struct errors *e)
+static void finish_means(struct errors *e)
 {
     e->mean /= e->weight > 0 ? e->weight : 1;
     e->mean_relative /= e->weight > 0 ? e->weight : 1;
@@ -57,11 +57,11 @@ static bool apply(limber_function function, limber_format from, limber_format to
     return false;
 }
 
-/* Which numbers a function is measured at. */
+/* The subset of inputs over which errors are measured. */
 struct inputs {
-    double least, most; /* magnitudes; most: 0 is none */
+    double least, most; /* magnitudes; most 0: no upper limit */
     bool positive;
-    bool evenly; /* each counts as its distance to the next, else as one */
+    bool evenly; /* weights each input by the spacing of numbers there; else all inputs weigh 1 */
     bool by_steps; /* softsign: 1 + |x| is rounded, too */
 };
 
@@ -88,7 +88,8 @@ static double rounded_to(limber_format f, double x)
     return x;
 }
 
-/* The function in binary32 of numbers of the format, and what the format makes of it. */
+/* Measures the error of rounding function(x), computed in binary32, to the format, over the inputs
+ * of that format. */
 static bool measure(limber_function function, limber_format f, const struct inputs *in,
                     struct errors *e)
 {
@@ -112,15 +113,15 @@ static bool measure(limber_function function, limber_format f, const struct inpu
     for (int i = 0; i < n; i++) {
         if (in->by_steps)
             rounded[i] = rounded_to(f, x[i] / rounded_to(f, 1 + fabs(x[i])));
-        add(e, exact[i], rounded[i], weight_of(in, x[i]));
+        add_error(e, exact[i], rounded[i], weight_of(in, x[i]));
     }
-    finish(e);
+    finish_means(e);
     return true;
 }
 
 /* ---- the published tables -------------------------------------------------------------------- */
 
-/* Least and most of each measure over a group's functions. */
+/* Minimum and maximum of each measure over a group's functions. */
 struct range {
     double low[4], high[4];
 };
@@ -129,8 +130,9 @@ static const struct group {
     const char *functions;
     struct range published;
     const char *note;
-    struct inputs inputs; /* of others, below */
-    const char *others, *name; /* functions of the group that other inputs explain, and these */
+    struct inputs inputs; /* inputs of `others` */
+    /* functions whose published figures hold for `inputs`; the name of these inputs */
+    const char *others, *name;
 } groups[] = {
     { "sin cos atan acosh asinh tanh acos asin atanh",
       { { 0.000244, 0.000486, 5.85e-5, 0.000115 }, { 0.003905, 0.000517, 0.001138, 0.000179 } },
@@ -167,7 +169,8 @@ static const struct group {
       "x > 0" },
 };
 
-/* FP32 to FP16, of numbers whose logarithm is uniform between two powers of two. */
+/* Published errors of converting FP32 to FP16; the logarithms of inputs are uniform on an
+ * interval. */
 static const struct conversion {
     const char *name;
     double low;
@@ -186,7 +189,7 @@ static const struct conversion {
 
 static const char *const measures[4] = { "largest", "largest relative", "mean", "mean relative" };
 
-static void values(const struct errors *e, double to[4])
+static void to_array(const struct errors *e, double to[4])
 {
     to[0] = e->most;
     to[1] = e->most_relative;
@@ -194,12 +197,12 @@ static void values(const struct errors *e, double to[4])
     to[3] = e->mean_relative;
 }
 
-static void numbers(cJSON *to, const char *name, const double v[4])
+static void add_json_array(cJSON *to, const char *name, const double v[4])
 {
     cJSON_AddItemToObject(to, name, cJSON_CreateDoubleArray(v, 4));
 }
 
-/* Measures functions; a row each where rows are wanted. */
+/* Measures functions and prints or adds a row for each; r is the range over all of them. */
 static bool measure_all(const char *functions, const struct inputs *in, struct range *r,
                         cJSON *json)
 {
@@ -212,9 +215,9 @@ static bool measure_all(const char *functions, const struct inputs *in, struct r
     for (char *name = strtok_r(text, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
         if (limber_function_named(name, &function) || !measure(function, LIMBER_F16, in, &e))
             return false;
-        values(&e, v);
+        to_array(&e, v);
         if (json)
-            numbers(json, name, v);
+            add_json_array(json, name, v);
         else
             printf("  %-12s %12.6g %12.6g %12.6g %12.6g\n", name, v[0], v[1], v[2], v[3]);
         for (int i = 0; i < 4; i++) {
@@ -227,7 +230,7 @@ static bool measure_all(const char *functions, const struct inputs *in, struct r
 
 static const struct inputs all_normal = { .least = 0x1p-14 };
 
-/* Functions of a group at the inputs that explain what was published. */
+/* Measures a group's functions again on the inputs that explain the published figures. */
 static bool measure_others(const struct group *g, cJSON *json)
 {
     const struct inputs steps = { 0x1p-14, .positive = true, .by_steps = true };
@@ -272,8 +275,8 @@ static bool functions_table(cJSON *json)
                 return false;
             if (groups[i].note)
                 cJSON_AddStringToObject(group, "note", groups[i].note);
-            numbers(group, "published_low", groups[i].published.low);
-            numbers(group, "published_high", groups[i].published.high);
+            add_json_array(group, "published_low", groups[i].published.low);
+            add_json_array(group, "published_high", groups[i].published.high);
             continue;
         }
         print_range("all", &r);
@@ -307,15 +310,15 @@ static bool conversions_table(cJSON *json)
             double rounded;
 
             limber_convert(&rounded, LIMBER_F64, &bits[j], LIMBER_F16, 1, LIMBER_ROUND_NEAREST);
-            add(&e, (double)x[j], rounded, 1);
+            add_error(&e, (double)x[j], rounded, 1);
         }
-        finish(&e);
-        values(&e, v);
+        finish_means(&e);
+        to_array(&e, v);
         if (json) {
             cJSON *j = cJSON_AddObjectToObject(json, c->low < 0x1p-14 ? "all" : "normal");
 
-            numbers(j, "measured", v);
-            numbers(j, "published", c->published);
+            add_json_array(j, "measured", v);
+            add_json_array(j, "published", c->published);
             cJSON_AddStringToObject(j, "note", c->note);
             continue;
         }
@@ -333,8 +336,8 @@ static bool conversions_table(cJSON *json)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* Of binary32, as many as there are of both signs in all binades: units in the last place from the
- * value in binary64, which is off by less than 2^-27 of such a unit. */
+/* Largest error of a binary32 function in ulp, over random bit patterns, which cover all binades
+ * and both signs. The reference is the binary64 function, whose error is below 2^-27 such ulp. */
 static bool measure_ulps(limber_function function, double *largest)
 {
     enum { NUMBERS = 1 << 19 };
@@ -393,7 +396,7 @@ static bool list_ulps(cJSON *json)
     return true;
 }
 
-static bool list(const char *format, cJSON *json)
+static bool list_functions(const char *format, cJSON *json)
 {
     cJSON *rows = json ? cJSON_AddArrayToObject(json, "functions") : NULL;
     const char *meaning, *name;
@@ -459,7 +462,7 @@ int cmd_operators(int argc, const char **argv)
     }
     object = json ? cJSON_CreateObject() : NULL;
     ok = tables ? functions_table(object) && conversions_table(object) :
-                  list(format ? format : "f16", object);
+                  list_functions(format ? format : "f16", object);
     if (ok && json) {
         char *s = cJSON_Print(object);
 

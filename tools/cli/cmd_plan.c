@@ -29,7 +29,7 @@ static int show(char *text, bool json)
     return 0;
 }
 
-/* What is known of a product beside its plan. */
+/* What `limber plan` prints beside the plan's text. */
 struct explanation {
     limber_inspection inspection[2];
     limber_cut cut;
@@ -92,7 +92,8 @@ static int print_text(const struct product *p, const struct explanation *t, cons
     return 0;
 }
 
-/* A native plan may not exist, as for integers that it wraps; then nothing is compared with it. */
+/* Predicts the time under the native contract too.  A native plan may not exist, as for integers
+ * that it wraps; then there is no comparison. */
 static bool look_ahead(const struct product *p, limber_context *ctx, struct explanation *t,
                        const char *text)
 {
@@ -108,7 +109,7 @@ static bool look_ahead(const struct product *p, limber_context *ctx, struct expl
     return product_workspace(p, ctx, &o->least, &o->best) == LIMBER_STATUS_OK;
 }
 
-/* Convolutions have no tiles and no parts. */
+/* Reads masks and parts of a product's operands.  Convolutions have none. */
 static bool look_at_operands(const struct product *p, limber_context *ctx, struct explanation *t)
 {
     return p->is_conv || (product_inspect(p, ctx, t->inspection) == LIMBER_STATUS_OK &&
@@ -135,7 +136,7 @@ static int explain(struct product *p, limber_context *ctx, struct explanation *t
     return status;
 }
 
-static int of_product(int argc, const char **argv, bool is_conv)
+static int plan_product(int argc, const char **argv, bool is_conv)
 {
     struct explanation *t = calloc(1, sizeof *t);
     limber_context *ctx = NULL;
@@ -164,8 +165,8 @@ static int of_product(int argc, const char **argv, bool is_conv)
     return status;
 }
 
-static int of_file(const char *path, const char *passes, const char *target_file,
-                   const char *backend, bool json)
+static int plan_file(const char *path, const char *passes, const char *target_file,
+                     const char *backend, bool json)
 {
     char *plan = text_read(path), *target = target_file ? text_read(target_file) : NULL,
          *text = NULL;
@@ -204,7 +205,7 @@ int cmd_plan(int argc, const char **argv)
         bool is_conv = argv[1][0] == 'c';
 
         argv[1] = is_conv ? "limber plan conv" : "limber plan gemm";
-        return of_product(argc - 1, argv + 1, is_conv);
+        return plan_product(argc - 1, argv + 1, is_conv);
     }
     o = options_open(argc, argv, table);
     ok = options_read(o, "gemm A B [options] | conv X W [options] | FILE.lir [options]\n\n"
@@ -217,7 +218,7 @@ int cmd_plan(int argc, const char **argv)
     else if (!path)
         status = complain("plan takes gemm, conv or a file (see limber plan --help)") + 1;
     else
-        status = of_file(path, passes, target, backend, json);
+        status = plan_file(path, passes, target, backend, json);
     poptFreeContext(o);
     free(passes);
     free(target);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber prebuild: fills the cache before a program needs it. */
+ * limber prebuild: fills the kernel cache before a program needs it. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -13,14 +13,14 @@ enum source { COMPILED, FOUND, INTERPRETED, SOURCES };
 
 struct prebuild {
     limber_context *ctx;
-    cJSON *rows;                /* NULL: text */
+    cJSON *rows;                /* owned; NULL: output as text */
     const char *data;           /* normal, uniform, bytes */
-    bool device;                /* sizes of products matter there */
+    bool device;                /* a GPU computes, whose kernels depend on m and n, too */
     int made[SOURCES];
 };
 
-/* Where the interpreter computes because there is no compiler, and not because it was asked for,
- * nothing is made. */
+/* How the kernel came to be.  Nothing was made if the interpreter computed as a fallback for want
+ * of a compiler. */
 static enum source source_of(limber_context *ctx, const limber_report *r)
 {
     if (strcmp(r->backend, "interp") == 0 && *limber_fallback_reason(ctx))
@@ -67,7 +67,7 @@ static bool make_plan(struct prebuild *p, const char *path, const char *plan)
     return true;
 }
 
-static bool from_report(struct prebuild *p, const char *path, const char *text)
+static bool make_report(struct prebuild *p, const char *path, const char *text)
 {
     cJSON *report = cJSON_Parse(text);
     const cJSON *kernels = cJSON_GetObjectItem(report, "kernels"), *k;
@@ -95,11 +95,11 @@ struct shape {
     bool is_complex, alpha, beta;
 };
 
-/* A kernel depends on the class of k alone, unless sizes are very small or for a device: a product
- * with fewer lines makes the same kernel sooner. */
+/* A CPU's kernel depends on the class of k, not on m and n unless they are very small.  A product
+ * with fewer lines thus makes the same kernel in less time. */
 enum { ENOUGH = 1 << 26, LINES = 128 };
 
-static void shrink(struct shape *s, bool device)
+static void shrink_lines(struct shape *s, bool device)
 {
     while (!device && (double)s->m * (double)s->n * (double)s->k > ENOUGH &&
            (s->m > LINES || s->n > LINES)) {
@@ -108,7 +108,7 @@ static void shrink(struct shape *s, bool device)
     }
 }
 
-static bool fill(const char *kind, limber_format f, int64_t count, void *to)
+static bool fill_random(const char *kind, limber_format f, int64_t count, void *to)
 {
     limber_format f64 = format_of("f64");
     uint64_t state = 1;
@@ -125,8 +125,8 @@ static bool fill(const char *kind, limber_format f, int64_t count, void *to)
     return true;
 }
 
-static bool run(struct prebuild *p, const struct shape *s, const limber_contract *k,
-                limber_report *r)
+static bool run_shape(struct prebuild *p, const struct shape *s, const limber_contract *k,
+                      limber_report *r)
 {
     limber_format f = format_of(s->format),
                   scalar = f.kind == LIMBER_KIND_FLOAT ? f : format_of("i64");
@@ -140,7 +140,8 @@ static bool run(struct prebuild *p, const struct shape *s, const limber_contract
 
     for (int i = 0; i < 3 && ok; i++) {
         x[i] = (struct array){ .format = f, .rank = 3, .dim = { sides[i][0], sides[i][1], parts } };
-        ok = array_alloc(&x[i], "prebuild") && fill(p->data, f, array_size(&x[i]), x[i].data);
+        ok =
+            array_alloc(&x[i], "prebuild") && fill_random(p->data, f, array_size(&x[i]), x[i].data);
     }
     for (int i = 0; i < 2 && ok; i++)
         ok = limber_convert(values[i], scalar, two, format_of("f64"), 2, LIMBER_ROUND_NEAREST) ==
@@ -181,7 +182,7 @@ static bool read_word(struct shape *s, const char *word)
     return true;
 }
 
-/* s, d, c and z of the BLAS, or a format. */
+/* Accepts s, d, c and z of the BLAS, or a format's name. */
 static bool read_format(struct shape *s)
 {
     static const char letters[] = "sdcz";
@@ -195,7 +196,7 @@ static bool read_format(struct shape *s)
     return limber_format_named(s->format, &f) == LIMBER_STATUS_OK;
 }
 
-static bool shape_of(struct prebuild *p, const char *path, int at, char *line)
+static bool make_shape(struct prebuild *p, const char *path, int at, char *line)
 {
     limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     limber_report r = LIMBER_REPORT_INIT;
@@ -222,14 +223,14 @@ static bool shape_of(struct prebuild *p, const char *path, int at, char *line)
     s.m = m;
     s.n = n;
     s.k = inner;
-    shrink(&s, p->device);
-    if (!run(p, &s, &k, &r))
+    shrink_lines(&s, p->device);
+    if (!run_shape(p, &s, &k, &r))
         return complain("%s:%d: not made", path, at) == 0;
     print_made(p, what, &r);
     return true;
 }
 
-static bool from_shapes(struct prebuild *p, const char *path, char *text)
+static bool make_shapes(struct prebuild *p, const char *path, char *text)
 {
     bool ok = true, any = false;
     int at = 1;
@@ -239,7 +240,7 @@ static bool from_shapes(struct prebuild *p, const char *path, char *text)
         line[strcspn(line, "#\r")] = 0;
         if (line[strspn(line, " \t")]) {
             any = true;
-            ok = shape_of(p, path, at, line);
+            ok = make_shape(p, path, at, line);
         }
     }
     return ok && (any || complain("%s: names no product", path) == 0);
@@ -247,11 +248,11 @@ static bool from_shapes(struct prebuild *p, const char *path, char *text)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool from_file(struct prebuild *p, const char *path)
+static bool make_file(struct prebuild *p, const char *path)
 {
     char *text = text_read(path);
-    bool ok = text && (text[strspn(text, " \t\r\n")] == '{' ? from_report(p, path, text) :
-                                                              from_shapes(p, path, text));
+    bool ok = text && (text[strspn(text, " \t\r\n")] == '{' ? make_report(p, path, text) :
+                                                              make_shapes(p, path, text));
 
     free(text);
     return ok;
@@ -286,7 +287,7 @@ static int make_all(struct prebuild *p, poptContext o)
         return complain("prebuild: there is no cache to fill: %s",
                         *info.why_not ? info.why_not : "it is read only");
     while (ok && (path = poptGetArg(o)))
-        ok = from_file(p, path);
+        ok = make_file(p, path);
     if (ok && !p->rows)
         printf("%d compiled, %d there, in %s\n", p->made[COMPILED], p->made[FOUND], info.directory);
     if (ok && p->made[INTERPRETED])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber report: files of runs, sweeps and benchmarks for people, as text or as one page. */
+ * limber report: shows reports of runs, sweeps and benchmarks as text or as one HTML page. */
 #include "tools/cli/page.h"
 #include "tools/cli/report.h"
 
@@ -12,7 +12,7 @@ enum { MOST_FILES = 1024, MOST_CALLS = 10 };
 struct files {
     struct document d[MOST_FILES];
     int n;
-    struct run *run;            /* all reports of runs together */
+    struct run *run;            /* sum of all reports of runs */
     int runs;
 };
 
@@ -23,7 +23,7 @@ static const char *without_space(const char *s)
     return s + strspn(s, " \t\r\n");
 }
 
-/* Whether the text ends within the object or array that it begins with. */
+/* Whether the text ends inside the object or array with which it begins. */
 static bool is_cut_off(const char *s)
 {
     bool quoted = false;
@@ -42,7 +42,7 @@ static bool is_cut_off(const char *s)
     return quoted || depth > 0;
 }
 
-/* An array of the objects that stand behind each other; NULL after a message. */
+/* Parses consecutive JSON objects into an array; NULL after a message. */
 static cJSON *read_lines(const char *s, const char *path)
 {
     cJSON *list = cJSON_CreateArray();
@@ -69,7 +69,7 @@ static cJSON *read_lines(const char *s, const char *path)
     return list;
 }
 
-/* A file as one value of JSON, or as an array of its lines' objects. */
+/* Parses a file as one JSON value, or else as consecutive objects, into an array. */
 static cJSON *read_json(const char *path)
 {
     char *all = text_read(path);
@@ -104,7 +104,7 @@ static bool add_document(struct files *f, const char *path, cJSON *json)
     return false;
 }
 
-/* Whether both reports say that the same process wrote them: copies, or one before the other. */
+/* Whether one process wrote both reports: they are copies, or one is earlier. */
 static bool same_process(const cJSON *a, const cJSON *b)
 {
     const double pid = json_value(a, "pid"), began = json_value(a, "began");
@@ -113,8 +113,8 @@ static bool same_process(const cJSON *a, const cJSON *b)
            !strcmp(json_word(a, "host"), json_word(b, "host"));
 }
 
-/* The last report of the same process, which has all that the others have. */
-static const struct document *last_of(const struct files *f, const struct document *one)
+/* The latest report of a process, which includes everything in its earlier ones. */
+static const struct document *latest_report(const struct files *f, const struct document *one)
 {
     const struct document *last = one;
 
@@ -129,7 +129,7 @@ static const struct document *last_of(const struct files *f, const struct docume
 static bool add_runs(struct files *f)
 {
     for (const struct document *d = f->d; d < f->d + f->n; d++) {
-        const struct document *last = d->kind == KIND_RUN ? last_of(f, d) : NULL;
+        const struct document *last = d->kind == KIND_RUN ? latest_report(f, d) : NULL;
 
         if (last && last != d)
             complain("%s: is an earlier report, or a copy, of the process of %s: not counted",
@@ -140,7 +140,7 @@ static bool add_runs(struct files *f)
     return true;
 }
 
-/* A file may hold several reports, one behind the other. */
+/* Reads a file, which may hold several concatenated reports. */
 static bool read_file(struct files *f, const char *path)
 {
     cJSON *json = read_json(path), *one;

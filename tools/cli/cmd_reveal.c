@@ -22,15 +22,16 @@ typedef void fortran_gemm_64(const char *, const char *, const int64_t *, const 
 typedef int dnnl_gemm(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t,
                       const float *, int64_t, float, float *, int64_t);
 
-/* A product C = A B whose element (i, j) is looked at; matrices lie column by column. */
+/* A column-major product C = A B under test; its element (i, j) is examined. */
 struct subject {
     int64_t m, n, k, i, j;
-    limber_format f, operand; /* in memory; values of operands */
+    limber_format f, operand; /* format in memory; format of the operands' values */
     void *a, *b, *c;
     int64_t calls;
-    /* one of */
+    /* What computes is one of these: a BLAS routine, or Limber with a contract or a unit. */
     void *routine;
-    bool wide, dnnl; /* 64-bit integers; oneDNN's own interface, whose matrices lie row by row */
+    /* the routine takes 64-bit integers; it is oneDNN's dnnl_sgemm, which is row-major */
+    bool wide, dnnl;
     limber_context *ctx;
     limber_contract contract;
     limber_unit unit;
@@ -45,7 +46,7 @@ static bool multiply(struct subject *s, limber_context *ctx, const limber_contra
                        (limber_output){ c, s->f, 1, s->m }, NULL) == LIMBER_STATUS_OK;
 }
 
-static bool run(struct subject *s)
+static bool run_subject(struct subject *s)
 {
     const double one = 1, zero = 0;
     const float one_f = 1, zero_f = 0;
@@ -55,7 +56,7 @@ static bool run(struct subject *s)
     s->calls++;
     if (s->ctx)
         return multiply(s, s->ctx, &s->contract, s->c);
-    if (s->dnnl) {      /* C^T = B^T A^T */
+    if (s->dnnl) {      /* row-major: C^T = B^T A^T */
         return ((dnnl_gemm *)s->routine)('N', 'N', s->n, s->m, s->k, 1, s->b, s->k, s->a, s->m, 0,
                                          s->c, s->m) == 0;
     }
@@ -71,7 +72,7 @@ static bool run(struct subject *s)
     return true;
 }
 
-static void put(const struct subject *s, void *x, int64_t at, double value)
+static void store_value(const struct subject *s, void *x, int64_t at, double value)
 {
     if (s->f.size == 8)
         ((double *)x)[at] = value;
@@ -79,22 +80,22 @@ static void put(const struct subject *s, void *x, int64_t at, double value)
         ((float *)x)[at] = (float)value;
 }
 
-static double get(const struct subject *s, const void *x, int64_t at)
+static double load_value(const struct subject *s, const void *x, int64_t at)
 {
     return s->f.size == 8 ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
-static int sum(void *user, const double *a, const double *b, int64_t k, double *out)
+static int sum_products(void *user, const double *a, const double *b, int64_t k, double *out)
 {
     struct subject *s = user;
 
     for (int64_t p = 0; p < k; p++) {
-        put(s, s->a, s->i + p * s->m, a[p]);
-        put(s, s->b, p + s->j * k, b[p]);
+        store_value(s, s->a, s->i + p * s->m, a[p]);
+        store_value(s, s->b, p + s->j * k, b[p]);
     }
-    if (!run(s))
+    if (!run_subject(s))
         return 1;
-    *out = get(s, s->c, s->i + s->j * s->m);
+    *out = load_value(s, s->c, s->i + s->j * s->m);
     return 0;
 }
 
@@ -168,7 +169,7 @@ static bool set_contract(struct subject *s, const struct options *o)
     return true;
 }
 
-static bool set(struct subject *s, const struct options *o)
+static bool set_subject(struct subject *s, const struct options *o)
 {
     int64_t v[3] = { 64, 64, 64 }, at[2] = { 0, 0 };
 
@@ -197,7 +198,8 @@ static bool set(struct subject *s, const struct options *o)
 
 /* ---- what is found --------------------------------------------------------------------------- */
 
-/* Random products: how many results the words predict, of all and of the element looked at. */
+/* Agreement on random products: all results, those of the examined element, and how many of each
+ * have the bits that the unit's words predict. */
 struct prediction {
     int64_t results, same, looked_at, same_there;
 };
@@ -219,12 +221,12 @@ static bool predict(struct subject *s, const char *words, int trials, struct pre
     memset(x, 0, sizeof *x);
     for (int t = 0; t < trials && good; t++) {
         for (int64_t e = 0; e < s->m * s->k; e++)
-            put(s, s->a, e, random_normal(&state));
+            store_value(s, s->a, e, random_normal(&state));
         for (int64_t e = 0; e < s->k * s->n; e++)
-            put(s, s->b, e, random_normal(&state));
-        good = run(s) && multiply(s, ctx, &contract, c);
+            store_value(s, s->b, e, random_normal(&state));
+        good = run_subject(s) && multiply(s, ctx, &contract, c);
         for (int64_t e = 0; e < s->m * s->n && good; e++) {
-            const double got = get(s, s->c, e), want = get(s, c, e);
+            const double got = load_value(s, s->c, e), want = load_value(s, c, e);
             const bool same = memcmp(&got, &want, sizeof got) == 0;
 
             x->results++;
@@ -243,10 +245,11 @@ static bool predict(struct subject *s, const char *words, int trials, struct pre
     return good;
 }
 
-static int show(const struct subject *s, const char *tree, const char *words,
-                const struct prediction *x, bool json)
+static int print_result(const struct subject *s, const char *tree, const char *words,
+                        const struct prediction *x, bool json)
 {
-    const bool fails = x->results && x->same_there == 0; /* not of one sum that was looked at */
+    /* the words predict no result of the examined element */
+    const bool fails = x->results && x->same_there == 0;
     cJSON *j;
     char *text;
 
@@ -294,21 +297,21 @@ static int reveal(struct subject *s, const struct options *o)
     char *tree = NULL, *words = NULL;
     int status = 1;
 
-    if (limber_reveal(sum, s, s->k, s->operand, s->f, &tree, &words) != LIMBER_STATUS_OK)
+    if (limber_reveal(sum_products, s, s->k, s->operand, s->f, &tree, &words) != LIMBER_STATUS_OK)
         complain("%s", limber_error_text());
     else if (!words || !o->trials || predict(s, words, o->trials, &x))
-        status = show(s, tree, words, &x, o->json);
+        status = print_result(s, tree, words, &x, o->json);
     limber_free(tree);
     limber_free(words);
     return status;
 }
 
-static int start(struct subject *s, const struct options *o)
+static int reveal_subject(struct subject *s, const struct options *o)
 {
     limber_config config = LIMBER_CONFIG_INIT;
     int status = 1;
 
-    if (!set(s, o))
+    if (!set_subject(s, o))
         return 2;
     s->a = calloc((size_t)(s->m * s->k), s->f.size);
     s->b = calloc((size_t)(s->k * s->n), s->f.size);
@@ -362,7 +365,7 @@ int cmd_reveal(int argc, const char **argv)
     else if (x.trials < 0)
         status = complain("--trials: a whole number from 0 on") + 1;
     else
-        status = start(&s, &x);
+        status = reveal_subject(&s, &x);
     poptFreeContext(o);
     for (char **text = (char *[]){ x.blas, x.routine, x.unit, x.contract, x.format, x.shape, x.at,
                                    NULL },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber tune: measures this machine for the plans to come. */
+ * limber tune: measures this machine, so that later plans use measured rates. */
 #include "tools/cli/cli.h"
 
 #include <cjson/cJSON.h>
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 struct shown {
-    cJSON *rows;            /* NULL: text */
+    cJSON *rows;            /* owned; NULL: output as text */
     int count;
 };
 
-/* "tried f64 12,120,256 6.1e10" */
+/* Prints a line such as "tried f64 12,120,256 6.1e10". */
 static void print_tried(void *user, const char *line)
 {
     struct shown *s = user;
@@ -34,7 +34,7 @@ static void print_tried(void *user, const char *line)
     fflush(stdout);
 }
 
-static int tune(double seconds, const char *units, int json)
+static int run_tune(double seconds, const char *units, int json)
 {
     struct shown shown = { json ? cJSON_CreateArray() : NULL, 0 };
     limber_tuning tuning = { sizeof tuning, seconds, units, print_tried, &shown };
@@ -86,7 +86,7 @@ int cmd_tune(int argc, const char **argv)
     else if (!(seconds >= 0))
         status = complain("--seconds %g is negative", seconds) + 1;
     else
-        status = tune(seconds, units, json);
+        status = run_tune(seconds, units, json);
     free(units);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber units: the presets of simulated units, and what a description stands for. */
+ * limber units: lists the presets of simulated units, or expands a description. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
@@ -21,7 +21,7 @@ static int print_json(cJSON *j)
     return 0;
 }
 
-static int list(bool json)
+static int list_units(bool json)
 {
     const limber_unit_preset *u;
     cJSON *array = json ? cJSON_CreateArray() : NULL;
@@ -45,7 +45,7 @@ static int list(bool json)
     return json ? print_json(array) : 0;
 }
 
-static int spell(const char *words, bool json)
+static int print_unit(const char *words, bool json)
 {
     limber_unit unit = LIMBER_UNIT_INIT;
     char text[UNIT_TEXT];
@@ -80,7 +80,7 @@ int cmd_units(int argc, const char **argv)
     else if (words && poptPeekArg(o))
         status = complain("units takes one description, in quotes") + 1;
     else
-        status = words ? spell(words, json) : list(json);
+        status = words ? print_unit(words, json) : list_units(json);
     poptFreeContext(o);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber version: versions, and what the library finds on this machine. */
+ * limber version: prints versions and what the library finds on this machine. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -11,8 +11,8 @@
 #include <string.h>
 
 struct found {
-    char version[64], file[512]; /* "": not known */
-    char why_not[320]; /* "": it is there */
+    char version[64], file[512]; /* empty: unknown */
+    char why_not[320]; /* reason why it is absent; empty: it was found */
 };
 
 struct machine {
@@ -20,7 +20,7 @@ struct machine {
     struct found llvm, cuda;
 };
 
-/* The last failure, without the names of calls that this file made. */
+/* Keeps the last error's text, without the prefixes of calls that this file made. */
 static void set_reason(struct found *f)
 {
     static const char *const own[] = { "create: ", "bind_shape: ", "backend cuda: ",
@@ -35,7 +35,7 @@ static void set_reason(struct found *f)
 
 /* ---- libLLVM --------------------------------------------------------------------------------- */
 
-static int look(struct dl_phdr_info *info, size_t size, void *user)
+static int find_in_object(struct dl_phdr_info *info, size_t size, void *user)
 {
     struct found *f = user;
     void (*version)(unsigned *major, unsigned *minor, unsigned *patch);
@@ -58,7 +58,8 @@ static int look(struct dl_phdr_info *info, size_t size, void *user)
     return version != NULL;
 }
 
-/* The library opens libLLVM, by its own rules, when it first compiles: a product of one element. */
+/* Makes the library load libLLVM, by its own search rules, with a product of one element that needs
+ * a kernel. */
 static void find_llvm(limber_context *ctx, struct found *f)
 {
     const limber_matrix one = { NULL, LIMBER_F64, 1, 1 };
@@ -69,12 +70,12 @@ static void find_llvm(limber_context *ctx, struct found *f)
         LIMBER_STATUS_OK)
         set_reason(f);
     else
-        dl_iterate_phdr(look, f);
+        dl_iterate_phdr(find_in_object, f);
 }
 
 /* ---- the CPU --------------------------------------------------------------------------------- */
 
-/* A line about a call has "llvm:TARGET". */
+/* Reads TARGET from a log line with "llvm:TARGET". */
 static void read_target(void *user, const char *line)
 {
     static const char mark[] = " llvm:";
@@ -93,7 +94,7 @@ static void find_target(limber_context *ctx)
     limber_contract k = LIMBER_CONTRACT_INIT;
     limber_problem p = LIMBER_PROBLEM_INIT;
 
-    k.scheme = "ozaki1-i8"; /* one that always has a kernel */
+    k.scheme = "ozaki1-i8"; /* a scheme that always has a kernel */
     k.promise = LIMBER_CONTRACT_CORRECT;
     p.contract = &k;
     p.m = p.n = p.k = 1;

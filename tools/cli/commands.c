@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of commands. */
+ * The table of commands and their options. */
 #include "tools/cli/commands.h"
 
 #include <string.h>

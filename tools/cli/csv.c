@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Comma-separated values: a row of the matrix a line.  One kind of separator stands between fields
- * in the whole file: commas, semicolons, tabs or spaces.  A first line without a number names
- * columns; what follows # is a comment.  A line that could be meant in two ways is refused: a
- * decimal comma, or a value that is missing, would otherwise give another matrix. */
+ * Comma-separated values: one line per row of the matrix.  A file uses one separator throughout:
+ * commas, semicolons, tabs or spaces.  A first line without numbers names columns; # begins a
+ * comment.  Ambiguous lines are refused, because a decimal comma or a missing value would otherwise
+ * shift columns. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -16,18 +16,18 @@ struct reader {
     const char *path;
     limber_format format;
     char *data;
-    int64_t line, rows, columns, room; /* room: numbers that data holds */
-    int64_t most;                      /* bytes */
-    char separator;                    /* 0: not known yet */
+    int64_t line, rows, columns, room; /* room: capacity of data in numbers */
+    int64_t most;                      /* bytes that data may take */
+    char separator;                    /* 0: not yet known */
 };
 
-static bool bad(const struct reader *r, const char *what)
+static bool report_error(const struct reader *r, const char *what)
 {
     complain("%s: line %" PRId64 ": %s", r->path, r->line, what);
     return false;
 }
 
-static bool bad_field(const struct reader *r, int64_t field, const char *text, const char *what)
+static bool report_field(const struct reader *r, int64_t field, const char *text, const char *what)
 {
     complain("%s: line %" PRId64 ", field %" PRId64 ": \"%s\" %s", r->path, r->line, field + 1,
              text, what);
@@ -42,16 +42,16 @@ static bool make_room(struct reader *r, int64_t at)
     if (at < r->room)
         return true;
     if (room > r->most / r->format.size)
-        return bad(r, "the array is larger than memory");
+        return report_error(r, "the array is larger than memory");
     grown = realloc(r->data, (size_t)(room * r->format.size) + 16);
     if (!grown)
-        return bad(r, "out of memory");
+        return report_error(r, "out of memory");
     r->data = grown;
     r->room = room;
     return true;
 }
 
-/* The first of the separators in the text, or its end; those between quotes do not count. */
+/* Finds the first of the separators outside quotes, or the text's end. */
 static char *find_separator(char *s, const char *separators)
 {
     for (bool quoted = false; *s && (quoted || !strchr(separators, *s)); s++)
@@ -59,9 +59,9 @@ static char *find_separator(char *s, const char *separators)
     return s;
 }
 
-/* What separates the fields of a line: spaces only where nothing else does.  One field tells
- * nothing. */
-static bool know_separator(struct reader *r, char *text)
+/* Determines the file's separator from a line.  Spaces separate only if no other separator occurs.
+ * A line with one field decides nothing. */
+static bool find_line_separator(struct reader *r, char *text)
 {
     char *at = find_separator(text, ",;\t"), *other = at;
 
@@ -70,14 +70,15 @@ static bool know_separator(struct reader *r, char *text)
     if (!*at)
         at = find_separator(text, " ");
     if (*other || (r->separator && *at && *at != ' ' && *at != r->separator))
-        return bad(r, "two kinds of separator in one file (commas, semicolons, tabs or spaces); a "
-                      "decimal comma is not read");
+        return report_error(
+            r, "two kinds of separator in one file (commas, semicolons, tabs or spaces); a "
+               "decimal comma is not read");
     if (*at && !r->separator)
         r->separator = *at;
     return true;
 }
 
-/* The next field, without spaces around it.  NULL: the line has no more; a separator may end it. */
+/* The next field, trimmed of spaces.  NULL: none left; a line may end in a separator. */
 static char *next_field(char **rest, char separator)
 {
     char *s = *rest + strspn(*rest, " "), *end;
@@ -93,7 +94,8 @@ static char *next_field(char **rest, char separator)
     return s;
 }
 
-/* Whether a field that is no number may name a column: not one that is missing or misspelt. */
+/* Whether a non-numeric field may be a column's name rather than a missing value or a misspelt
+ * number. */
 static bool is_name(const char *field)
 {
     static const char *const missing[] = { "NA", "N/A", "NULL", "null", "None" };
@@ -104,13 +106,13 @@ static bool is_name(const char *field)
     return *field && !strchr("0123456789+-.", *field);
 }
 
-/* A field that is no number, in the first line with fields or behind it. */
+/* Accepts a non-numeric field in the header line; else a message. */
 static bool check_name(const struct reader *r, int64_t column, const char *field)
 {
     if (r->rows || r->columns)
-        return bad_field(r, column, field, *field == '"' ? "is text" : "is no number");
+        return report_field(r, column, field, *field == '"' ? "is text" : "is no number");
     return is_name(field) ||
-           bad_field(r, column, field, "is no number; the name of a column stands in quotes");
+           report_field(r, column, field, "is no number; the name of a column stands in quotes");
 }
 
 static bool read_line(struct reader *r, char *text)
@@ -121,13 +123,13 @@ static bool read_line(struct reader *r, char *text)
     text[strcspn(text, "#")] = 0;
     for (size_t n = strlen(text); n && strchr(" \t\r\n", text[n - 1]); n--)
         text[n - 1] = 0;
-    if (!know_separator(r, text))
+    if (!find_line_separator(r, text))
         return false;
     while ((field = next_field(&rest, r->separator))) {
         int64_t at = r->rows * r->columns + columns;
 
         if (strlen(field) > LONGEST_FIELD)
-            return bad(r, "a field is too long");
+            return report_error(r, "a field is too long");
         if (!make_room(r, at))
             return false;
         if (*field == '"' || !parse_number(field, r->format, r->data + at * r->format.size)) {
@@ -137,8 +139,8 @@ static bool read_line(struct reader *r, char *text)
         }
         columns++;
         if (names && names < columns)
-            return bad_field(r, first == field ? columns - 1 : 0, first,
-                             "is no number, and other fields of the first line are");
+            return report_field(r, first == field ? columns - 1 : 0, first,
+                                "is no number, and other fields of the first line are");
         if (r->rows && columns > r->columns)
             break;
     }
@@ -170,7 +172,7 @@ bool csv_read(FILE *f, const char *path, bool wide, struct array *a)
 
     while (ok && (n = getline(&line, &size, f)) >= 0) {
         r.line++;
-        ok = strlen(line) == (size_t)n ? read_line(&r, line) : bad(&r, "no text");
+        ok = strlen(line) == (size_t)n ? read_line(&r, line) : report_error(&r, "no text");
     }
     free(line);
     if (ok && r.rows == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * --epilogue TEXT and --input NAME=FILE: what a result goes through before it is stored. */
+ * Options --epilogue TEXT and --input NAME=FILE: steps on a result before it is stored. */
 #include "tools/cli/cli.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 void epilogue_clear(struct product *p)
 {
     for (int i = 0; p->inputs && p->inputs[i]; i++)
-        free(p->inputs[i]); /* popt's copies */
+        free(p->inputs[i]); /* owned by popt */
     for (int i = 0; i < MOST_INPUTS; i++) {
         free((char *)(uintptr_t)p->input[i].name);
         array_clear(&p->input_data[i]);
@@ -20,8 +20,9 @@ void epilogue_clear(struct product *p)
     p->epilogue = p->steps = NULL;
 }
 
-/* Of which numbers the result has one: of all, of each row, column or element. */
-static bool shape_of(const struct product *p, const struct array *a, limber_input_shape *shape)
+/* Derives an input's shape from its sizes: scalar, one number per row or per column, or matrix. */
+static bool find_input_shape(const struct product *p, const struct array *a,
+                             limber_input_shape *shape)
 {
     const struct array *c = &p->c;
     bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
@@ -60,7 +61,7 @@ static bool read_input(struct product *p, int i, const char *text)
         return false;
     if (a->pairs)
         return complain("%s: inputs of an epilogue are real", path), false;
-    if (!shape_of(p, a, &in->shape))
+    if (!find_input_shape(p, a, &in->shape))
         return complain(p->is_conv ?
                             "%s: an input has one number, one of each channel, or the result's "
                             "shape" :
@@ -105,7 +106,7 @@ bool epilogue_open(struct product *p)
     return true;
 }
 
-/* A line each, with what stands before it of the first one alone. */
+/* Prints one line per step; only the first line has a label. */
 void epilogue_print(const struct product *p)
 {
     const char *what = "epilogue", *steps = p->steps;

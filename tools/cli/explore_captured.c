@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The products of a run that LIMBER_CAPTURE kept. */
+ * Reads the index of products that LIMBER_CAPTURE stored. */
 #define _GNU_SOURCE     /* asprintf, getline */
 #include "tools/cli/explore.h"
 
@@ -17,8 +17,8 @@ void captured_clear(struct captured *list, int n)
     free(list);
 }
 
-/* The path of a file in the folder; NULL: the member names none there. */
-static char *file_of(const char *folder, const cJSON *line, const char *member)
+/* Path of the file that a member of an index line names; NULL: it names no file of the folder. */
+static char *captured_path(const char *folder, const cJSON *line, const char *member)
 {
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(line, member));
     char *path;
@@ -28,13 +28,13 @@ static char *file_of(const char *folder, const cJSON *line, const char *member)
                NULL;
 }
 
-/* One line, to the list's end.  False: it is none of an index. */
+/* Appends an index line to the list.  False: the line is malformed. */
 static bool add_line(const char *folder, const char *text, struct captured *to, bool *left_out)
 {
     cJSON *line = cJSON_Parse(text);
 
     *left_out = cJSON_IsTrue(cJSON_GetObjectItem(line, "complex"));
-    *to = (struct captured){ file_of(folder, line, "a"), file_of(folder, line, "b") };
+    *to = (struct captured){ captured_path(folder, line, "a"), captured_path(folder, line, "b") };
     cJSON_Delete(line);
     return to->a && to->b;
 }

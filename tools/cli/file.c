@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Arrays in files: chooses the reader, and writes. */
+ * Reads arrays by the file's content and writes them by its name. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -94,8 +94,8 @@ bool ends(const char *s, const char *end)
     return n >= e && strcmp(s + n - e, end) == 0;
 }
 
-/* A file that holds what a pipe gives, since readers go back; takes f.  NULL after a message. */
-static FILE *gathered(FILE *f, const char *path)
+/* Copies a pipe into a memory file, because readers seek.  Closes f.  NULL after a message. */
+static FILE *buffer_pipe(FILE *f, const char *path)
 {
     int fd = memfd_create("input", MFD_CLOEXEC);
     FILE *all = fd >= 0 ? fdopen(fd, "w+b") : NULL;
@@ -125,8 +125,8 @@ static FILE *gathered(FILE *f, const char *path)
     return NULL;
 }
 
-/* Opens a file, or takes standard input for "-".  "FILE.npz:NAME" is FILE.npz, and *name the rest,
- * unless there is a file of the whole name. */
+/* Opens a file, or standard input for "-".  If no file has the whole name, "FILE.npz:NAME" opens
+ * FILE.npz and sets *name. */
 static FILE *open_input(const char *path, const char **name)
 {
     static bool taken;
@@ -139,7 +139,7 @@ static FILE *open_input(const char *path, const char **name)
         if (taken)
             return complain("-: standard input is one file, not two"), NULL;
         taken = true;
-        return gathered(stdin, "standard input");
+        return buffer_pipe(stdin, "standard input");
     }
     f = fopen(path, "rb");
     if (!f && colon && errno == ENOENT) {
@@ -152,11 +152,11 @@ static FILE *open_input(const char *path, const char **name)
     if (!f)
         return complain("%s: %s", path, strerror(errno)), NULL;
     return fstat(fileno(f), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) ?
-               gathered(f, path) :
+               buffer_pipe(f, path) :
                f;
 }
 
-/* Text that begins as a number does, or as its name says. */
+/* Whether the name ends in .csv or .tsv, or the text begins like a number or a comment. */
 static bool looks_like_csv(const char *path, const unsigned char *s, size_t n)
 {
     size_t i = 0;
@@ -181,7 +181,7 @@ bool array_read(const char *path, bool wide, struct array *a)
     if (!f)
         return false;
     n = fread(start, 1, sizeof start, f);
-    if (memcmp(start, "\xef\xbb\xbf", 3) == 0) { /* text may begin with a mark of UTF-8 */
+    if (memcmp(start, "\xef\xbb\xbf", 3) == 0) { /* skip a UTF-8 byte order mark */
         magic += 3;
         n -= 3;
     }
@@ -254,7 +254,7 @@ bool picture_named(const char *path, const char *option, bool png)
 }
 
 static const struct form {
-    const char *ending, *pipe; /* pipe: the name for standard output */
+    const char *ending, *pipe; /* extension; name that means standard output */
     bool (*write)(FILE *f, const char *path, const struct array *a);
 } forms[] = { { ".npy", "npy:-", npy_write },
               { ".npz", "npz:-", npz_write },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * IDX, the files of MNIST, plain or gzipped: big-endian sizes, then big-endian elements, of bytes
- * (8, 9), integers of 2 and 4 bytes (11, 12), binary32 and binary64 (13, 14). */
+ * Reads IDX, the format of MNIST's files, plain or gzipped: big-endian sizes, then big-endian
+ * elements.  Type codes: bytes (8, 9), integers of 2 and 4 bytes (11, 12), binary32 and binary64
+ * (13, 14). */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -10,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { MOST_PACKED = 1032 };    /* bytes that one byte of a gzipped file can stand for */
+enum { MOST_PACKED = 1032 };    /* largest expansion of deflate: bytes per compressed byte */
 
 static const struct {
     unsigned char code;
@@ -19,7 +20,7 @@ static const struct {
     { 8, "u8" }, { 9, "i8" }, { 11, "i16" }, { 12, "i32" }, { 13, "f32" }, { 14, "f64" }
 };
 
-static bool bad(gzFile f, const char *path, const char *what)
+static bool report_error(gzFile f, const char *path, const char *what)
 {
     gzclose(f);
     complain("%s: %s", path, what);
@@ -36,7 +37,7 @@ static bool set_format(struct array *a, unsigned char code)
     return false;
 }
 
-static void swap(char *p, int64_t bytes, int size)
+static void swap_bytes(char *p, int64_t bytes, int size)
 {
     for (int64_t at = 0; size > 1 && at < bytes; at += size)
         for (int i = 0; i < size / 2; i++) {
@@ -61,22 +62,22 @@ bool idx_read(FILE *file, const char *path, struct array *a)
         return complain("%s: cannot be opened", path), false;
     }
     if (gzread(f, head, 4) != 4 || head[0] || head[1])
-        return bad(f, path, "no IDX file");
+        return report_error(f, path, "no IDX file");
     if (!set_format(a, head[2]) || head[3] < 1 || head[3] > 4)
-        return bad(f, path, "IDX files of numbers with 1 to 4 dimensions are read");
+        return report_error(f, path, "IDX files of numbers with 1 to 4 dimensions are read");
     a->images = true;
     a->rank = head[3];
     bytes = a->format.size;
     for (int i = 0; i < a->rank; i++) {
         if (gzread(f, size, 4) != 4)
-            return bad(f, path, "the IDX header is cut short");
+            return report_error(f, path, "the IDX header is cut short");
         a->dim[i] = (int64_t)size[0] << 24 | size[1] << 16 | size[2] << 8 | size[3];
         if (a->dim[i] && bytes > ((int64_t)1 << 40) / a->dim[i])
-            return bad(f, path, "the sizes are implausible");
+            return report_error(f, path, "the sizes are implausible");
         bytes *= a->dim[i];
     }
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && bytes / MOST_PACKED > st.st_size)
-        return bad(f, path, "more elements are claimed than the file can hold");
+        return report_error(f, path, "more elements are claimed than the file can hold");
     if (!array_alloc(a, path)) {
         gzclose(f);
         return false;
@@ -86,11 +87,11 @@ bool idx_read(FILE *file, const char *path, struct array *a)
         int got = gzread(f, (char *)a->data + done, (unsigned)want);
 
         if (got <= 0)
-            return bad(f, path, "the data is cut short or damaged");
+            return report_error(f, path, "the data is cut short or damaged");
         done += got;
     }
     gzclose(f);
-    swap(a->data, bytes, a->format.size);
+    swap_bytes(a->data, bytes, a->format.size);
     return true;
 }
 

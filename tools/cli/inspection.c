@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Describes operands tile by tile, as a picture in characters and as JSON. */
+ * Prints masks of operands tile by tile, as characters and as JSON. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -71,7 +71,7 @@ static char letter_of(const struct cell *c, int least, int most)
     return c->special ? '!' : c->zero ? '.' : ramp[(c->emax - least) / step_of(least, most)];
 }
 
-static double zeros(const limber_inspection *l)
+static double zero_share(const limber_inspection *l)
 {
     int64_t n = l->tile_rows * l->tile_cols, zero = 0;
 
@@ -80,8 +80,8 @@ static double zeros(const limber_inspection *l)
     return n ? 100. * (double)zero / (double)n : 0;
 }
 
-static void print_one(const struct product *p, const limber_inspection *l, int side, int least,
-                      int most)
+static void print_operand(const struct product *p, const limber_inspection *l, int side, int least,
+                          int most)
 {
     struct grid g = inspection_grid(l, side, HIGH, WIDE);
     char format[64];
@@ -94,7 +94,7 @@ static void print_one(const struct product *p, const limber_inspection *l, int s
     else
         printf("exponents %d to %d, %d bits an element, %d a line", l->emin, l->emax, l->bits,
                l->width);
-    printf(", %.3g%% of tiles zero%s\n", zeros(l), l->special ? ", NaN or infinities" : "");
+    printf(", %.3g%% of tiles zero%s\n", zero_share(l), l->special ? ", NaN or infinities" : "");
     for (int64_t y = 0; y < g.down; y++) {
         printf("   ");
         for (int64_t x = 0; x < g.across; x++) {
@@ -112,7 +112,7 @@ void inspection_print(const struct product *p, const limber_inspection inspectio
     bool any = inspection_range(inspection, &least, &most);
 
     for (int side = 0; side < 2; side++)
-        print_one(p, &inspection[side], side, least, most);
+        print_operand(p, &inspection[side], side, least, most);
     printf("   a character: tiles of 64 x 64 elements; their largest exponents");
     for (int i = 0; any && i < LEVELS && least + i * step_of(least, most) <= most; i++) {
         int from = least + i * step_of(least, most), to = from + step_of(least, most) - 1;
@@ -144,7 +144,7 @@ cJSON *inspection_json(const limber_inspection inspection[2])
         cJSON_AddNumberToObject(o, "spread", l->spread);
         cJSON_AddNumberToObject(o, "width", l->width);
         cJSON_AddNumberToObject(o, "bits", l->bits);
-        cJSON_AddNumberToObject(o, "zero_tiles", zeros(l) / 100);
+        cJSON_AddNumberToObject(o, "zero_tiles", zero_share(l) / 100);
     }
     return j;
 }

@@ -11,8 +11,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* A file that is opened must not become standard output because that is closed.  What stands in its
- * place cannot be written either. */
+/* Opens /dev/null on closed standard descriptors, so that no file opened later becomes stdout.  The
+ * modes are such that using these descriptors still fails. */
 static void fill_standard_files(void)
 {
     for (int fd = 0; fd < 3; fd++)
@@ -20,7 +20,7 @@ static void fill_standard_files(void)
             open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
-/* popt ends the program behind --help, so this is no end of main. */
+/* Reports a failed write to stdout.  Runs at exit, because popt exits after --help. */
 static void check_output(void)
 {
     errno = 0;
@@ -35,7 +35,8 @@ int main(int argc, const char **argv)
     const struct command *command;
     char name[32];
 
-    /* It reads and writes the files that the user names, and finds gnuplot by PATH. */
+    /* A set-user-ID program must not read and write files that the user names, nor find gnuplot by
+     * PATH. */
     if (getauxval(AT_SECURE)) {
         complain("it does not run with rights that its user does not have");
         return 2;
@@ -43,7 +44,7 @@ int main(int argc, const char **argv)
     fill_standard_files();
     plain_text_output();
     atexit(check_output);
-    /* A file that grows beyond a limit is an error of the write, with a message. */
+    /* Exceeding the file size limit becomes an error of the write, with a message. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         commands_list(stderr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Matrix Market: array and coordinate; real, complex, integer, pattern; general, symmetric,
+ * Matrix Market files: array and coordinate; real, complex, integer, pattern; general, symmetric,
  * skew-symmetric and Hermitian.  Source: Boisvert, Pozo, Remington, NISTIR 5935 (1996). */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
@@ -14,24 +14,24 @@
 
 enum {
     SPARSE_SHARE = 8
-};  /* the dense form of a sparse matrix takes at most this part of the memory */
+};  /* a sparse matrix may take at most 1 / SPARSE_SHARE of the memory as a dense one */
 
 struct reader {
     FILE *f;
     const char *path;
     long line;
     char text[2400];
-    unsigned char *given; /* a bit for each element: a coordinate file gave it */
+    unsigned char *given; /* bitmap over elements: set if a coordinate file gave a value */
     bool coordinate, integer, complex, pattern, symmetric, skew, hermitian;
 };
 
-static bool bad(const struct reader *r, const char *what)
+static bool report_error(const struct reader *r, const char *what)
 {
     complain("%s: line %ld: %s", r->path, r->line, what);
     return false;
 }
 
-/* Goes on to a line that is neither empty nor a comment.  *end: there is none. */
+/* Reads the next line that is neither empty nor a comment. *end: no such line. */
 static bool find_line(struct reader *r, bool *end)
 {
     for (*end = false; fgets(r->text, sizeof r->text, r->f);) {
@@ -39,7 +39,7 @@ static bool find_line(struct reader *r, bool *end)
 
         r->line++;
         if (n == sizeof r->text - 1 && r->text[n - 1] != '\n')
-            return bad(r, "the line is too long");
+            return report_error(r, "the line is too long");
         if (r->text[strspn(r->text, " \t\r\n")] && r->text[0] != '%')
             return true;
     }
@@ -51,10 +51,10 @@ static bool next_line(struct reader *r)
 {
     bool end;
 
-    return find_line(r, &end) && (!end || bad(r, "the file ends too early"));
+    return find_line(r, &end) && (!end || report_error(r, "the file ends too early"));
 }
 
-static bool banner(struct reader *r)
+static bool read_banner(struct reader *r)
 {
     char object[64], layout[64], field[64], symmetry[64];
 
@@ -63,7 +63,7 @@ static bool banner(struct reader *r)
         sscanf(r->text, "%%%%MatrixMarket %63s %63s %63s %63s", object, layout, field, symmetry) !=
             4 ||
         strcasecmp(object, "matrix"))
-        return bad(r, "expected \"%%MatrixMarket matrix LAYOUT FIELD SYMMETRY\"");
+        return report_error(r, "expected \"%%MatrixMarket matrix LAYOUT FIELD SYMMETRY\"");
     r->coordinate = strcasecmp(layout, "coordinate") == 0;
     r->integer = strcasecmp(field, "integer") == 0;
     r->complex = strcasecmp(field, "complex") == 0;
@@ -72,18 +72,19 @@ static bool banner(struct reader *r)
     r->hermitian = strcasecmp(symmetry, "hermitian") == 0;
     r->symmetric = r->skew || r->hermitian || strcasecmp(symmetry, "symmetric") == 0;
     if (!r->coordinate && strcasecmp(layout, "array"))
-        return bad(r, "the layout is neither array nor coordinate");
+        return report_error(r, "the layout is neither array nor coordinate");
     if (!r->integer && !r->pattern && !r->complex && strcasecmp(field, "real") &&
         strcasecmp(field, "double"))
-        return bad(r, "the field is not real, complex, integer or pattern");
+        return report_error(r, "the field is not real, complex, integer or pattern");
     if (!r->symmetric && strcasecmp(symmetry, "general"))
-        return bad(r, "the symmetry is not general, symmetric, skew-symmetric or Hermitian");
+        return report_error(r,
+                            "the symmetry is not general, symmetric, skew-symmetric or Hermitian");
     if (r->hermitian && !r->complex)
-        return bad(r, "a Hermitian matrix has complex numbers");
-    return !(r->pattern && !r->coordinate) || bad(r, "a pattern has no array layout");
+        return report_error(r, "a Hermitian matrix has complex numbers");
+    return !(r->pattern && !r->coordinate) || report_error(r, "a pattern has no array layout");
 }
 
-static bool sizes(struct reader *r, int64_t v[3])
+static bool read_sizes(struct reader *r, int64_t v[3])
 {
     int n = r->coordinate ? 3 : 2, at = 0, used;
 
@@ -92,21 +93,21 @@ static bool sizes(struct reader *r, int64_t v[3])
     for (int i = 0; i < n; i++, at += used)
         if (sscanf(r->text + at, "%" SCNd64 "%n", &v[i], &used) != 1 || v[i] < 0 ||
             v[i] > (int64_t)1 << 40)
-            return bad(r, "the sizes are not understood");
+            return report_error(r, "the sizes are not understood");
     if (r->text[at + (int)strspn(r->text + at, " \t\r\n")])
-        return bad(r, r->coordinate ? "expected three sizes" : "expected two sizes");
+        return report_error(r, r->coordinate ? "expected three sizes" : "expected two sizes");
     if (r->symmetric && v[0] != v[1])
-        return bad(r, "a symmetric matrix is square");
+        return report_error(r, "a symmetric matrix is square");
     return true;
 }
 
-static bool bad_value(const struct reader *r, const char *token, const char *what)
+static bool report_value(const struct reader *r, const char *token, const char *what)
 {
     complain("%s: line %ld: %s %s", r->path, r->line, token, what);
     return false;
 }
 
-/* All digits of an integer are meant, so none may be lost. */
+/* Refuses integers that binary128 does not hold exactly, so that no digit is lost. */
 static bool check_integer(const struct reader *r, const char *token)
 {
     mpz_t z;
@@ -117,8 +118,8 @@ static bool check_integer(const struct reader *r, const char *token)
     fits = !number || mpz_sgn(z) == 0 || mpz_sizeinbase(z, 2) - mpz_scan1(z, 0) <= 113;
     mpz_clear(z);
     if (!number)
-        return bad(r, "expected an integer");
-    return fits || bad_value(r, token, "has more bits than the 113 of binary128");
+        return report_error(r, "expected an integer");
+    return fits || report_value(r, token, "has more bits than the 113 of binary128");
 }
 
 static bool set_integer(const struct reader *r, const char *token, int64_t *at, int64_t *mirror)
@@ -129,11 +130,11 @@ static bool set_integer(const struct reader *r, const char *token, int64_t *at, 
     errno = 0;
     v = strtoll(token, &end, 10);
     if (end == token || *end)
-        return bad(r, "expected an integer");
+        return report_error(r, "expected an integer");
     if (errno == ERANGE)
-        return bad_value(r, token, "does not fit 64 bits; --as f128 holds 113");
+        return report_value(r, token, "does not fit 64 bits; --as f128 holds 113");
     if (mirror && r->skew && v == INT64_MIN)
-        return bad_value(r, token, "has no negative of 64 bits; --as f128 holds it");
+        return report_value(r, token, "has no negative of 64 bits; --as f128 holds it");
     memcpy(at, &v, sizeof v);
     if (mirror) {
         v = r->skew ? -v : v;
@@ -142,13 +143,14 @@ static bool set_integer(const struct reader *r, const char *token, int64_t *at, 
     return true;
 }
 
-/* The texts of an element. */
+/* Unparsed real and imaginary parts of an element. */
 struct tokens {
     char re[1100], im[1100];
 };
 
-/* Reads one element's text into the array at (i, j), and its mirror image. */
-static bool set(struct reader *r, struct array *a, const struct tokens *t, int64_t i, int64_t j)
+/* Stores an element at (i, j), and its mirror image in a symmetric matrix. */
+static bool set_element(struct reader *r, struct array *a, const struct tokens *t, int64_t i,
+                        int64_t j)
 {
     int size = a->format.size, whole = (int)array_step(a);
     char *at = (char *)a->data + (i * a->dim[1] + j) * whole;
@@ -161,7 +163,7 @@ static bool set(struct reader *r, struct array *a, const struct tokens *t, int64
         return false;
     if (!parse_number(token, a->format, at) ||
         (a->pairs && !parse_number(t->im, a->format, at + size)))
-        return bad(r, "expected a number");
+        return report_error(r, "expected a number");
     if (r->symmetric && i != j) {
         memcpy(mirror, at, (size_t)whole);
         if (r->skew)
@@ -172,8 +174,8 @@ static bool set(struct reader *r, struct array *a, const struct tokens *t, int64
     return true;
 }
 
-/* Whether the element, or its mirror image, comes for the first time.  Readers differ in what a
- * second value means: some add, which rounds, some replace. */
+/* Whether no earlier line gave the element or its mirror image.  Duplicates are refused because
+ * readers differ: some add them, with a rounding, some replace. */
 static bool is_first(struct reader *r, const struct array *a, int64_t i, int64_t j)
 {
     int64_t at = r->symmetric && i < j ? j * a->dim[1] + i : i * a->dim[1] + j;
@@ -188,7 +190,7 @@ static bool is_first(struct reader *r, const struct array *a, int64_t i, int64_t
     return true;
 }
 
-static bool entries(struct reader *r, struct array *a, int64_t count)
+static bool read_entries(struct reader *r, struct array *a, int64_t count)
 {
     for (int64_t e = 0; e < count; e++) {
         long long i, j;
@@ -201,21 +203,22 @@ static bool entries(struct reader *r, struct array *a, int64_t count)
             (r->pattern ? 2 :
              r->complex ? 4 :
                           3))
-            return bad(r, r->pattern ? "expected row and column" :
-                          r->complex ? "expected row, column and two values" :
-                                       "expected row, column and one value");
+            return report_error(r, r->pattern ? "expected row and column" :
+                                   r->complex ? "expected row, column and two values" :
+                                                "expected row, column and one value");
         if (i < 1 || i > a->dim[0] || j < 1 || j > a->dim[1])
-            return bad(r, "an index lies outside the matrix");
-        if (!is_first(r, a, i - 1, j - 1) || !set(r, a, &t, i - 1, j - 1))
+            return report_error(r, "an index lies outside the matrix");
+        if (!is_first(r, a, i - 1, j - 1) || !set_element(r, a, &t, i - 1, j - 1))
             return false;
     }
     return true;
 }
 
-/* Columns one after the other; a symmetric matrix gives its lower triangle. */
-static bool columns(struct reader *r, struct array *a)
+/* Reads the array layout column by column; a symmetric matrix has its lower triangle only. */
+static bool read_columns(struct reader *r, struct array *a)
 {
-    for (int64_t j = 0; a->dim[0] > 0 && j < a->dim[1]; j++)    /* empty columns may be many */
+    /* a matrix without rows may have many columns */
+    for (int64_t j = 0; a->dim[0] > 0 && j < a->dim[1]; j++)
         for (int64_t i = r->symmetric ? j + r->skew : 0; i < a->dim[0]; i++) {
             struct tokens t;
             char more;
@@ -224,9 +227,9 @@ static bool columns(struct reader *r, struct array *a)
                 return false;
             if (r->complex ? sscanf(r->text, "%1099s %1099s %c", t.re, t.im, &more) != 2 :
                              sscanf(r->text, "%1099s %c", t.re, &more) != 1)
-                return bad(r,
-                           r->complex ? "expected two values a line" : "expected one value a line");
-            if (!set(r, a, &t, i, j))
+                return report_error(r, r->complex ? "expected two values a line" :
+                                                    "expected one value a line");
+            if (!set_element(r, a, &t, i, j))
                 return false;
         }
     return true;
@@ -238,28 +241,29 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
     int64_t v[3] = { 0 }, left, count, claimed;
     bool ok, end;
 
-    if (!banner(&r) || !sizes(&r, v))
+    if (!read_banner(&r) || !read_sizes(&r, v))
         return false;
     a->format = format_of(r.integer && !wide ? "i64" : wide ? "f128" : "f64");
     a->pairs = r.complex;
     a->rank = 2;
     a->dim[0] = v[0];
     a->dim[1] = v[1];
-    /* a coordinate file may leave out any number of zeros */
+    /* a coordinate file leaves out zeros, so its dense size is unbounded */
     if (!array_claims(a, path, memory_here() / (r.coordinate ? SPARSE_SHARE : 1), &count))
         return false;
     left = bytes_left(f);
     claimed = r.coordinate ? v[2] : r.symmetric ? count / 2 - v[0] / 2 : count;
-    /* an entry takes at least two bytes, so a size that the file cannot hold is not believed */
+    /* an entry takes at least two bytes: reject a count that the rest of the file cannot hold */
     if (left >= 0 && claimed > left)
-        return bad(&r, "more entries are claimed than the file can hold");
+        return report_error(&r, "more entries are claimed than the file can hold");
     if (!array_alloc(a, path))
         return false;
     if (r.coordinate && !(r.given = calloc((size_t)count / 8 + 1, 1)))
-        return bad(&r, "out of memory");
-    ok = r.coordinate ? entries(&r, a, v[2]) : columns(&r, a);
+        return report_error(&r, "out of memory");
+    ok = r.coordinate ? read_entries(&r, a, v[2]) : read_columns(&r, a);
     free(r.given);
-    return ok && find_line(&r, &end) && (end || bad(&r, "more values than the sizes claim"));
+    return ok && find_line(&r, &end) &&
+           (end || report_error(&r, "more values than the sizes claim"));
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -14,14 +14,14 @@ struct header {
     int64_t dim[MOST_AXES];
 };
 
-static bool bad(const char *path, const char *what)
+static bool report_error(const char *path, const char *what)
 {
     complain("%s: %s", path, what);
     return false;
 }
 
-/* The value of 'key': in the header's dictionary. */
-static const char *field(const char *dict, const char *key)
+/* The value that follows 'key': in the header's dictionary. */
+static const char *find_field(const char *dict, const char *key)
 {
     const char *s = strstr(dict, key);
 
@@ -63,23 +63,23 @@ static bool parse_shape(const char *s, struct header *h)
 
 static bool parse_header(const char *dict, const char *path, struct header *h)
 {
-    const char *descr = field(dict, "descr"), *order = field(dict, "fortran_order");
-    const char *shape = field(dict, "shape");
+    const char *descr = find_field(dict, "descr"), *order = find_field(dict, "fortran_order");
+    const char *shape = find_field(dict, "shape");
     size_t n;
 
     memset(h, 0, sizeof *h);
     if (!descr || !order || !shape)
-        return bad(path, "the .npy header lacks descr, fortran_order or shape");
+        return report_error(path, "the .npy header lacks descr, fortran_order or shape");
     if (*descr != '\'' && *descr != '"')
-        return bad(path, "structured .npy types are not numbers");
+        return report_error(path, "structured .npy types are not numbers");
     n = strcspn(descr + 1, "'\"");
     if (n >= sizeof h->descr)
-        return bad(path, "the .npy type is not understood");
+        return report_error(path, "the .npy type is not understood");
     memcpy(h->descr, descr + 1, n);
     if (strncmp(order, "True", 4) && strncmp(order, "False", 5))
-        return bad(path, "fortran_order is neither True nor False");
+        return report_error(path, "fortran_order is neither True nor False");
     h->fortran = *order == 'T';
-    return parse_shape(shape, h) || bad(path, "the shape is not one to five sizes");
+    return parse_shape(shape, h) || report_error(path, "the shape is not one to five sizes");
 }
 
 static bool read_header(FILE *f, const char *path, struct header *h)
@@ -90,35 +90,35 @@ static bool read_header(FILE *f, const char *path, struct header *h)
     bool ok;
 
     if (fread(head, 1, 10, f) != 10)
-        return bad(path, "the .npy header is cut short");
+        return report_error(path, "the .npy header is cut short");
     length = head[8] | (size_t)head[9] << 8;
     if (head[6] >= 2) {
         if (fread(head + 10, 1, 2, f) != 2)
-            return bad(path, "the .npy header is cut short");
+            return report_error(path, "the .npy header is cut short");
         length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
         at = 12;
     }
     (void)at;
     if (head[6] < 1 || head[6] > 3)
-        return bad(path, "an unknown version of .npy");
+        return report_error(path, "an unknown version of .npy");
     if (length > 1 << 20)
-        return bad(path, "the .npy header is implausibly long");
+        return report_error(path, "the .npy header is implausibly long");
     dict = calloc(length + 1, 1);
     if (!dict)
-        return bad(path, "out of memory");
-    ok = fread(dict, 1, length, f) == length || bad(path, "the .npy header is cut short");
+        return report_error(path, "out of memory");
+    ok = fread(dict, 1, length, f) == length || report_error(path, "the .npy header is cut short");
     ok = ok && parse_header(dict, path, h);
     free(dict);
     return ok;
 }
 
-/* How a descr is stored and what it is read as. */
+/* Storage of a NumPy type code, and the format that it is read as. */
 static const struct type {
-    const char *code;   /* without the byte order */
+    const char *code;   /* type code without byte order */
     int size;
     const char *format;
     bool widens;        /* unsigned, read as the next wider signed format */
-    bool pairs;         /* complex: size and format are those of a part */
+    bool pairs;         /* complex: size and format describe one part */
 } types[] = {
     { "b1", 1, "u8", false, false },  { "u1", 1, "u8", false, false },
     { "i1", 1, "i8", false, false },  { "i2", 2, "i16", false, false },
@@ -143,9 +143,9 @@ static const struct type *find_type(const char *descr, const char *path)
     return NULL;
 }
 
-/* One stored number, swapped if need be, to the array's number `at`. */
-static bool put(const struct type *t, bool swap, const unsigned char *in, struct array *a,
-                int64_t at)
+/* Stores a number of the file, byte-swapped if needed, as number `at` of the array. */
+static bool store_number(const struct type *t, bool swap, const unsigned char *in, struct array *a,
+                         int64_t at)
 {
     unsigned char b[8] = { 0 };
     uint64_t v;
@@ -191,7 +191,7 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i;
 
-        if (h.fortran) {        /* the first index runs fastest in the file */
+        if (h.fortran) {        /* Fortran order: the first index varies fastest in the file */
             int64_t rest = i, stride[MOST_AXES], step = 1;
 
             for (int d = a->rank; d-- > 0;) {
@@ -206,9 +206,9 @@ bool npy_read(FILE *f, const char *path, struct array *a)
         }
         for (int part = 0; part < parts; part++) {
             if (fread(in, 1, (size_t)t->size, f) != (size_t)t->size)
-                return bad(path, "the data is cut short");
-            if (!put(t, swap, in, a, at * parts + part))
-                return bad(path, "an unsigned value exceeds 2^63 - 1");
+                return report_error(path, "the data is cut short");
+            if (!store_number(t, swap, in, a, at * parts + part))
+                return report_error(path, "an unsigned value exceeds 2^63 - 1");
         }
     }
     return true;
@@ -239,7 +239,7 @@ bool npy_write(FILE *f, const char *path, const struct array *a)
     int n = 0;
 
     if (!descr)
-        return bad(path, ".npy has no type for this format; write .mtx, or choose --as");
+        return report_error(path, ".npy has no type for this format; write .mtx, or choose --as");
     for (int i = 0; i < a->rank; i++)
         n += snprintf(shape + n, sizeof shape - (size_t)n, "%lld, ", (long long)a->dim[i]);
     length =
@@ -251,6 +251,6 @@ bool npy_write(FILE *f, const char *path, const struct array *a)
     if (fwrite("\x93NUMPY\x01\x00", 1, 8, f) != 8 || fputc((int)(length & 255), f) == EOF ||
         fputc((int)(length >> 8), f) == EOF || fwrite(dict, 1, length, f) != length ||
         fwrite(a->data, (size_t)array_step(a), (size_t)array_size(a), f) != (size_t)array_size(a))
-        return bad(path, "writing failed");
+        return report_error(path, "writing failed");
     return true;
 }

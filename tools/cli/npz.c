@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NumPy's .npz: a ZIP archive of .npy files, stored or deflated.  Source: PKWARE's APPNOTE 6.3.10,
- * sections 4.3 and 4.5.3.  The archive's directory at the end counts, not the heads of members. */
+ * sections 4.3 and 4.5.3.  The central directory is authoritative; members' local headers are not
+ * used. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -16,13 +17,13 @@ enum {
     HEAD_SIZE = 30,
     STORED = 0,
     DEFLATED = 8,
-    MOST_PACKED = 1032, /* bytes that a deflated one can stand for */
+    MOST_PACKED = 1032, /* largest expansion of deflate: bytes per compressed byte */
     NAMES_SHOWN = 400
 };
 
-static const char member_name[] = "arr_0.npy"; /* as numpy.savez calls its first array */
+static const char member_name[] = "arr_0.npy"; /* the name that numpy.savez gives its first array */
 
-/* A member, as the directory has it. */
+/* A member as the central directory describes it. */
 struct member {
     char name[256];
     uint64_t packed, bytes, at;
@@ -30,7 +31,7 @@ struct member {
     unsigned method, flags;
 };
 
-static uint64_t number(const unsigned char *p, int bytes)
+static uint64_t read_number(const unsigned char *p, int bytes)
 {
     uint64_t v = 0;
 
@@ -39,13 +40,13 @@ static uint64_t number(const unsigned char *p, int bytes)
     return v;
 }
 
-static bool bad(const char *path, const char *what)
+static bool report_error(const char *path, const char *what)
 {
     complain("%s: %s", path, what);
     return false;
 }
 
-/* Finds the record at the end: where the directory lies, and its bytes. */
+/* Finds the end-of-central-directory record: the directory's offset and bytes. */
 static bool find_directory(FILE *f, const char *path, uint64_t *at, uint64_t *bytes)
 {
     unsigned char *tail = malloc(END_SIZE + LONGEST_COMMENT);
@@ -55,20 +56,20 @@ static bool find_directory(FILE *f, const char *path, uint64_t *at, uint64_t *by
     bool found = false;
 
     if (!tail)
-        return bad(path, "out of memory");
+        return report_error(path, "out of memory");
     if (fseeko(f, size - (off_t)n, SEEK_SET) == 0 && fread(tail, 1, n, f) == n)
         for (size_t i = n >= END_SIZE ? n - END_SIZE + 1 : 0; i-- > 0 && !found;)
             if (memcmp(tail + i, "PK\5\6", 4) == 0 &&
-                i + END_SIZE + number(tail + i + 20, 2) == n) {
-                *bytes = number(tail + i + 12, 4);
-                *at = number(tail + i + 16, 4);
+                i + END_SIZE + read_number(tail + i + 20, 2) == n) {
+                *bytes = read_number(tail + i + 12, 4);
+                *at = read_number(tail + i + 16, 4);
                 found = *at + *bytes <= (uint64_t)size;
             }
     free(tail);
-    return found || bad(path, "no whole .npz archive below 4 GB");
+    return found || report_error(path, "no whole .npz archive below 4 GB");
 }
 
-/* Sizes of 64 bits stand behind the name, in the order of those that do not fit 32. */
+/* Reads the ZIP64 extra field: 64-bit values, in this order, for those that overflow 32 bits. */
 static void read_wide(struct member *m, const unsigned char *extra, size_t n)
 {
     uint64_t *const fields[] = { &m->bytes, &m->packed, &m->at };
@@ -76,46 +77,46 @@ static void read_wide(struct member *m, const unsigned char *extra, size_t n)
     for (size_t used; n >= 4; extra += used, n -= used) {
         const unsigned char *v = extra + 4;
 
-        used = 4 + (size_t)number(extra + 2, 2);
+        used = 4 + (size_t)read_number(extra + 2, 2);
         if (used > n)
             return;
-        if (number(extra, 2) != 1)
+        if (read_number(extra, 2) != 1)
             continue;
         for (size_t i = 0; i < 3 && v + 8 <= extra + used; i++)
             if (*fields[i] == 0xffffffff) {
-                *fields[i] = number(v, 8);
+                *fields[i] = read_number(v, 8);
                 v += 8;
             }
     }
 }
 
-/* Takes the entry at p; the bytes that it has, or 0: it is damaged. */
+/* Parses the directory entry at p.  Returns its bytes, or 0 if it is damaged. */
 static size_t read_entry(const unsigned char *p, size_t left, struct member *m)
 {
     size_t name, extra, all;
 
     if (left < ENTRY_SIZE || memcmp(p, "PK\1\2", 4))
         return 0;
-    name = (size_t)number(p + 28, 2);
-    extra = (size_t)number(p + 30, 2);
-    all = ENTRY_SIZE + name + extra + (size_t)number(p + 32, 2);
+    name = (size_t)read_number(p + 28, 2);
+    extra = (size_t)read_number(p + 30, 2);
+    all = ENTRY_SIZE + name + extra + (size_t)read_number(p + 32, 2);
     if (all > left || name == 0 || name >= sizeof m->name)
         return 0;
     memcpy(m->name, p + ENTRY_SIZE, name);
     m->name[name] = 0;
     if (name > 4 && strcmp(m->name + name - 4, ".npy") == 0)
         m->name[name - 4] = 0;
-    m->flags = (unsigned)number(p + 8, 2);
-    m->method = (unsigned)number(p + 10, 2);
-    m->crc = (uint32_t)number(p + 16, 4);
-    m->packed = number(p + 20, 4);
-    m->bytes = number(p + 24, 4);
-    m->at = number(p + 42, 4);
+    m->flags = (unsigned)read_number(p + 8, 2);
+    m->method = (unsigned)read_number(p + 10, 2);
+    m->crc = (uint32_t)read_number(p + 16, 4);
+    m->packed = read_number(p + 20, 4);
+    m->bytes = read_number(p + 24, 4);
+    m->at = read_number(p + 42, 4);
     read_wide(m, p + ENTRY_SIZE + name, extra);
     return all;
 }
 
-/* Finds the member of that name, or the only one. */
+/* Finds the member with the name, or the archive's only member for NULL. */
 static bool find_member(FILE *f, const char *path, const char *name, struct member *found)
 {
     uint64_t at, bytes;
@@ -129,7 +130,7 @@ static bool find_member(FILE *f, const char *path, const char *name, struct memb
     directory = malloc(bytes + 1);
     if (!directory || fseeko(f, (off_t)at, SEEK_SET) || fread(directory, 1, bytes, f) != bytes) {
         free(directory);
-        return bad(path, "the archive's directory cannot be read");
+        return report_error(path, "the archive's directory cannot be read");
     }
     p = directory;
     while (whole && p < directory + bytes) {
@@ -150,11 +151,11 @@ static bool find_member(FILE *f, const char *path, const char *name, struct memb
     }
     free(directory);
     if (!whole)
-        return bad(path, "the archive's directory is damaged");
+        return report_error(path, "the archive's directory is damaged");
     if (matches == 1)
         return true;
     if (members == 0)
-        return bad(path, "the archive is empty");
+        return report_error(path, "the archive is empty");
     if (name)
         complain("%s: no array is called \"%s\"; there are %s", path, name, names);
     else
@@ -175,7 +176,7 @@ static bool inflate_all(unsigned char *to, const struct member *m, const unsigne
     return ok;
 }
 
-/* The member's bytes, for free(). */
+/* Returns the member's uncompressed bytes, for free(). */
 static unsigned char *unpack(FILE *f, const char *path, const struct member *m)
 {
     unsigned char head[HEAD_SIZE], *packed = NULL, *all = NULL;
@@ -196,7 +197,7 @@ static unsigned char *unpack(FILE *f, const char *path, const struct member *m)
     }
     ok = ok && fseeko(f, (off_t)m->at, SEEK_SET) == 0 &&
          fread(head, 1, HEAD_SIZE, f) == HEAD_SIZE && memcmp(head, "PK\3\4", 4) == 0 &&
-         fseeko(f, (off_t)(number(head + 26, 2) + number(head + 28, 2)), SEEK_CUR) == 0;
+         fseeko(f, (off_t)(read_number(head + 26, 2) + read_number(head + 28, 2)), SEEK_CUR) == 0;
     ok = ok && (packed = malloc(m->packed + 1)) && fread(packed, 1, m->packed, f) == m->packed;
     if (ok && m->method == STORED) {
         ok = m->packed == m->bytes;
@@ -227,7 +228,7 @@ bool npz_read(FILE *f, const char *path, const char *name, struct array *a)
         return false;
     snprintf(what, sizeof what, "%s: %s", path, m.name);
     in = m.bytes > 6 && memcmp(all, "\x93NUMPY", 6) == 0 ? fmemopen(all, m.bytes, "rb") : NULL;
-    ok = in ? npy_read(in, what, a) : bad(what, "is no .npy");
+    ok = in ? npy_read(in, what, a) : report_error(what, "is no .npy");
     if (in)
         fclose(in);
     free(all);
@@ -236,26 +237,27 @@ bool npz_read(FILE *f, const char *path, const char *name, struct array *a)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static unsigned char *put(unsigned char *p, uint64_t v, int bytes)
+static unsigned char *put_number(unsigned char *p, uint64_t v, int bytes)
 {
     for (; bytes-- > 0; v >>= 8)
         *p++ = (unsigned char)v;
     return p;
 }
 
-/* What heads and entries share: version to extra field; the date is 1 January 1980. */
-static unsigned char *put_facts(unsigned char *p, uint32_t crc, uint64_t bytes)
+/* Writes the fields that local headers and directory entries share, from version to extra field
+ * length.  The date is 1 January 1980. */
+static unsigned char *put_common_fields(unsigned char *p, uint32_t crc, uint64_t bytes)
 {
-    p = put(p, 20, 2);
-    p = put(p, 0, 2);
-    p = put(p, STORED, 2);
-    p = put(p, 0, 2);
-    p = put(p, 1 << 5 | 1, 2);
-    p = put(p, crc, 4);
-    p = put(p, bytes, 4);
-    p = put(p, bytes, 4);
-    p = put(p, sizeof member_name - 1, 2);
-    return put(p, 0, 2);
+    p = put_number(p, 20, 2);
+    p = put_number(p, 0, 2);
+    p = put_number(p, STORED, 2);
+    p = put_number(p, 0, 2);
+    p = put_number(p, 1 << 5 | 1, 2);
+    p = put_number(p, crc, 4);
+    p = put_number(p, bytes, 4);
+    p = put_number(p, bytes, 4);
+    p = put_number(p, sizeof member_name - 1, 2);
+    return put_number(p, 0, 2);
 }
 
 bool npz_write(FILE *f, const char *path, const struct array *a)
@@ -265,30 +267,30 @@ bool npz_write(FILE *f, const char *path, const struct array *a)
     char *text = NULL;
     FILE *made = open_memstream(&text, &bytes);
     uint32_t crc;
-    bool ok = made || bad(path, "out of memory");
+    bool ok = made || report_error(path, "out of memory");
 
     ok = ok && npy_write(made, path, a);
     if (made && fclose(made) && ok)
-        ok = bad(path, "out of memory");
+        ok = report_error(path, "out of memory");
     if (ok && bytes > UINT32_MAX - 1024)
-        ok = bad(path, "the array has 4 GB or more; write .npy");
+        ok = report_error(path, "the array has 4 GB or more; write .npy");
     if (ok) {
         crc = (uint32_t)crc32(crc32(0, NULL, 0), (const unsigned char *)text, (unsigned)bytes);
-        put_facts(put(head, 0x04034b50, 4), crc, bytes);
-        p = put_facts(put(put(entry, 0x02014b50, 4), 20, 2), crc, bytes);
-        p = put(p, 0, 8); /* comment, disk, attributes */
-        p = put(p, 0, 2);
-        put(p, 0, 4);
-        p = put(put(end, 0x06054b50, 4), 0, 4);
-        p = put(put(p, 1, 2), 1, 2);
-        p = put(put(p, ENTRY_SIZE + name, 4), HEAD_SIZE + name + bytes, 4);
-        put(p, 0, 2);
+        put_common_fields(put_number(head, 0x04034b50, 4), crc, bytes);
+        p = put_common_fields(put_number(put_number(entry, 0x02014b50, 4), 20, 2), crc, bytes);
+        p = put_number(p, 0, 8); /* comment, disk, attributes */
+        p = put_number(p, 0, 2);
+        put_number(p, 0, 4);
+        p = put_number(put_number(end, 0x06054b50, 4), 0, 4);
+        p = put_number(put_number(p, 1, 2), 1, 2);
+        p = put_number(put_number(p, ENTRY_SIZE + name, 4), HEAD_SIZE + name + bytes, 4);
+        put_number(p, 0, 2);
         ok = fwrite(head, 1, HEAD_SIZE, f) == HEAD_SIZE &&
              fwrite(member_name, 1, name, f) == name && fwrite(text, 1, bytes, f) == bytes &&
              fwrite(entry, 1, ENTRY_SIZE, f) == ENTRY_SIZE &&
              fwrite(member_name, 1, name, f) == name && fwrite(end, 1, END_SIZE, f) == END_SIZE;
         if (!ok)
-            bad(path, "writing failed");
+            report_error(path, "writing failed");
     }
     free(text);
     return ok;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * HTML that needs no other file: heads, cells, charts. */
+ * Writes self-contained HTML: headings, table cells, charts. */
 #include "tools/cli/page.h"
 #include "tools/plain_text.h"
 
@@ -97,10 +97,10 @@ void page_ratio(FILE *f, double ratio)
 
 /* ---- charts ---------------------------------------------------------------------------------- */
 
-/* An axis: from low to high in units of its scale, drawn between two places. */
+/* An axis: maps low to high, in units of its scale, to pixel coordinates. */
 struct axis {
     double low, high, from, to;
-    int base; /* of its powers; 0: linear */
+    int base; /* base of the logarithm; 0: linear */
     double tick[MOST_TICKS];
     int ticks;
 };
@@ -110,22 +110,22 @@ static double scaled(const struct axis *a, double x)
     return a->base == 2 ? log2(x) : a->base == 10 ? log10(x) : x;
 }
 
-static bool shown(const struct axis *a, double x)
+static bool is_in_range(const struct axis *a, double x)
 {
     return isfinite(x) && (!a->base || x >= 0);
 }
 
-/* Where x lies; a 0 on a scale of powers is at the lower end. */
-static double place(const struct axis *a, double x)
+/* Pixel coordinate of x; 0 on a logarithmic axis is at its lower end. */
+static double pixel_of(const struct axis *a, double x)
 {
     double at = a->base && x <= 0 ? a->low : scaled(a, x);
 
     return a->from + (a->to - a->from) * (at - a->low) / (a->high - a->low);
 }
 
-static void widen(struct axis *a, double x)
+static void include_value(struct axis *a, double x)
 {
-    if (shown(a, x) && (!a->base || x > 0)) {
+    if (is_in_range(a, x) && (!a->base || x > 0)) {
         a->low = fmin(a->low, scaled(a, x));
         a->high = fmax(a->high, scaled(a, x));
     }
@@ -140,7 +140,7 @@ static void tick_at(struct axis *a, double x)
         a->tick[a->ticks++] = x;
 }
 
-/* About five round numbers. */
+/* Adds about five ticks at round numbers. */
 static void round_ticks(struct axis *a)
 {
     static const double steps[] = { 0.2, 0.5, 1, 2, 5 };
@@ -152,10 +152,11 @@ static void round_ticks(struct axis *a)
     step = steps[i] * unit;
     a->ticks = 0;
     for (double t = ceil(a->low / step); t * step <= a->high + 1e-9 * step; t++)
-        tick_at(a, t * step + 0.0); /* no -0 */
+        tick_at(a, t * step + 0.0); /* + 0.0 turns -0 into 0 */
 }
 
-/* Powers of the base; where fewer than three lie in the range, also 2 and 5 times powers of 10. */
+/* Adds ticks at powers of the base; 2 and 5 times powers of 10, too, if fewer than three powers are
+ * in range. */
 static void power_ticks(struct axis *a)
 {
     static const double between[] = { 1, 2, 5 };
@@ -181,14 +182,14 @@ static bool has_points(const struct chart *c)
     return false;
 }
 
-/* Across: the values that occur, if they are few and whole numbers. */
+/* Sets the x axis: a tick at each value that occurs, if they are few and integers. */
 static void set_x(const struct chart *c, struct axis *a)
 {
     bool whole = true;
 
     for (int i = 0; i < c->n; i++)
         for (int j = 0; j < c->curve[i].n; j++) {
-            widen(a, c->curve[i].point[j].x);
+            include_value(a, c->curve[i].point[j].x);
             tick_at(a, c->curve[i].point[j].x);
             whole &= c->curve[i].point[j].x == rint(c->curve[i].point[j].x);
         }
@@ -206,9 +207,9 @@ static void set_y(const struct chart *c, struct axis *a)
         for (int j = 0; j < c->curve[i].n; j++) {
             const struct point *p = &c->curve[i].point[j];
 
-            widen(a, p->y);
-            widen(a, p->low);
-            widen(a, p->high);
+            include_value(a, p->y);
+            include_value(a, p->low);
+            include_value(a, p->high);
         }
     if (!(a->low <= a->high))
         a->low = a->high = 0;
@@ -232,7 +233,7 @@ static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
     double last = -LABEL;
 
     for (int i = 0; i < y->ticks; i++) {
-        double at = place(y, y->tick[i]);
+        double at = pixel_of(y, y->tick[i]);
 
         fprintf(
             f,
@@ -240,15 +241,16 @@ static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
             "text-anchor=\"end\">%.6g</text>\n",
             LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, y->tick[i]);
     }
-    for (double next = 0; next < INFINITY;) { /* from left to right, where there is room */
+    /* labels from left to right, skipping those that would overlap */
+    for (double next = 0; next < INFINITY;) {
         double value = 0;
 
         next = INFINITY;
         for (int i = 0; i < x->ticks; i++)
-            if (shown(x, x->tick[i]) && place(x, x->tick[i]) >= last + LABEL &&
-                place(x, x->tick[i]) < next) {
+            if (is_in_range(x, x->tick[i]) && pixel_of(x, x->tick[i]) >= last + LABEL &&
+                pixel_of(x, x->tick[i]) < next) {
                 value = x->tick[i];
-                next = place(x, value);
+                next = pixel_of(x, value);
             }
         if (next < INFINITY)
             fprintf(f,
@@ -266,7 +268,8 @@ static int by_x(const void *a, const void *b)
     return p->x < q->x ? -1 : p->x > q->x ? 1 : 0;
 }
 
-/* Circles, then squares, then hollow ones, so that 24 curves differ. */
+/* Draws the i-th curve's mark: filled circles, then squares, then hollow ones, so that 24 curves
+ * differ. */
 static void draw_mark(FILE *f, int i, double x, double y, bool hollow)
 {
     const char *colour = colours[i % COLOURS];
@@ -294,21 +297,21 @@ static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis 
         for (int j = 0; j < curve->n; j++) {
             const struct point *p = &curve->point[j];
 
-            if (shown(x, p->x) && shown(y, p->y))
-                fprintf(f, "%s%.1f,%.1f", strokes++ ? " " : "<polyline points=\"", place(x, p->x),
-                        place(y, p->y));
+            if (is_in_range(x, p->x) && is_in_range(y, p->y))
+                fprintf(f, "%s%.1f,%.1f", strokes++ ? " " : "<polyline points=\"",
+                        pixel_of(x, p->x), pixel_of(y, p->y));
         }
     if (strokes)
         fprintf(f, "\" fill=\"none\" stroke=\"%s\"/>\n", colours[i % COLOURS]);
     for (int j = 0; j < curve->n; j++) {
         const struct point *p = &curve->point[j];
 
-        if (!shown(x, p->x) || !shown(y, p->y))
+        if (!is_in_range(x, p->x) || !is_in_range(y, p->y))
             continue;
-        if (shown(y, p->low) && shown(y, p->high))
-            fprintf(f, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"%s\"/>", place(x, p->x),
-                    place(y, p->low), place(y, p->high), colours[i % COLOURS]);
-        draw_mark(f, i, place(x, p->x), place(y, p->y), c->log_y && p->y == 0);
+        if (is_in_range(y, p->low) && is_in_range(y, p->high))
+            fprintf(f, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"%s\"/>", pixel_of(x, p->x),
+                    pixel_of(y, p->low), pixel_of(y, p->high), colours[i % COLOURS]);
+        draw_mark(f, i, pixel_of(x, p->x), pixel_of(y, p->y), c->log_y && p->y == 0);
         fputs("<title>", f);
         page_text(f, curve->name);
         fprintf(f, ": %.6g, %.4g</title>", p->x, p->y);
@@ -317,11 +320,11 @@ static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis 
     draw_mark(f, i, WIDTH - RIGHT + 14, TOP + 18 * i, false);
     end_mark(f, i);
     fprintf(f, "<text x=\"%d\" y=\"%d\">", WIDTH - RIGHT + 24, TOP + 18 * i + 4);
-    if (strlen(curve->name) > LEGEND) { /* all of it, where a pointer rests */
+    if (strlen(curve->name) > LEGEND) { /* the full name as a tooltip */
         char cut[LEGEND + 1];
         int length = LEGEND - 2;
 
-        while (length > 0 && (curve->name[length] & 0xc0) == 0x80) /* within a character */
+        while (length > 0 && (curve->name[length] & 0xc0) == 0x80) /* do not cut a UTF-8 sequence */
             length--;
         snprintf(cut, sizeof cut, "%.*s", length, curve->name);
         page_text(f, cut);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Pages of `limber report`: HTML that needs no other file, with pictures as SVG in it. */
+ * Pages of `limber report`: self-contained HTML with inline SVG pictures. */
 #ifndef LIMBER_PAGE_H
 #define LIMBER_PAGE_H
 
@@ -8,30 +8,33 @@
 
 void page_begin(FILE *f, const char *title);
 void page_end(FILE *f);
-void page_text(FILE *f, const char *s); /* what HTML, SVG and terminals would obey, as text */
+/* escapes characters that are special to HTML, SVG and terminals */
+void page_text(FILE *f, const char *s);
 /* "<td class=n>" and the number; an empty cell for NaN. */
 void page_number(FILE *f, double x);
-/* Cells with pictures: a bar, with a line at `beside` where that is above 0; and a ratio as a point
- * beside a line at 1, on a scale of powers of 2 that ends at 1/16 and 16.  NaN: an empty cell. */
+/* Table cells with pictures. page_bar: a bar from 0 to most, with a line at `beside` if that is
+ * above 0. page_ratio: a point beside a line at 1, on a base-2 logarithmic scale from 1/16 to 16.
+ * NaN: an empty cell. */
 void page_bar(FILE *f, double x, double most, double beside, bool grey);
 void page_ratio(FILE *f, double ratio);
 
 struct point {
-    double x, y, low, high; /* y between low and high; NaN: no interval */
+    double x, y, low, high; /* low to high: confidence interval of y; NaN: none */
 };
 struct curve {
     char name[120];
-    struct point *point; /* sorted by page_chart */
+    struct point *point; /* n points; owned; page_chart sorts them */
     int n;
 };
 struct chart {
     const char *title, *across, *up;
-    bool log_x, log_y; /* powers of 2, of 10; a 0 is drawn at the lower edge, hollow */
-    bool lines; /* joins a curve's points */
+    /* logarithmic axes, of base 2 and of base 10; a 0 is drawn hollow at the lower edge */
+    bool log_x, log_y;
+    bool lines; /* connect a curve's points by lines */
     struct curve *curve;
     int n;
 };
-/* Nothing, where no point is a finite number. */
+/* Draws a chart; nothing if no point is finite. */
 void page_chart(FILE *f, const struct chart *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The parts of a mixed product, as JSON and as the library's table. */
+ * Writes the parts of a mixed product as JSON and as the library's table. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 

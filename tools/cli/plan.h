@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by the parts of `limber plan`. */
+ * Declarations that the parts of `limber plan` share. */
 #ifndef LIMBER_PLAN_H
 #define LIMBER_PLAN_H
 
@@ -7,15 +7,16 @@
 
 enum { MOST_ATTEMPTS = 40 };
 
-/* What there is to say of a plan beside its report. */
+/* Predictions for a plan that its report does not have. */
 struct outlook {
     struct attempt { /* a scheme that was tried */
         const char *name;
-        double seconds; /* of 2^30 multiply-adds; infinite: it was refused */
-        char why[240]; /* "": it keeps the contract */
+        double seconds; /* predicted, for 2^30 multiply-adds; infinite: refused */
+        char why[240]; /* reason of the refusal; empty: it keeps the contract */
     } attempt[MOST_ATTEMPTS];
     int attempts;
-    double native; /* predicted seconds under the native contract; INFINITY: none holds it */
+    /* predicted seconds under the native contract; INFINITY: no native plan exists */
+    double native;
     char native_scheme[32];
     size_t least, best; /* bytes of workspace */
 };

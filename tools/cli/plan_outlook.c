@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a plan comes to, in plain lines: the scheme and why, products, accuracy, time, memory. */
+ * Summary of a plan in plain lines: the scheme and why, products, accuracy, time, memory. */
 #define _GNU_SOURCE
 #include "tools/cli/plan.h"
 
@@ -20,7 +20,7 @@ static const limber_scheme *scheme_named(const char *name, size_t length)
     return NULL;
 }
 
-/* "NAME: refused: WHY" or "NAME: keeps the contract, SECONDS s"; other lines are left out. */
+/* Parses "NAME: refused: WHY" or "NAME: keeps the contract, SECONDS s"; ignores other lines. */
 static void read_line(struct outlook *o, const char *line, size_t length)
 {
     static const char refused[] = ": refused: ", keeps[] = ": keeps the contract, ";
@@ -64,7 +64,7 @@ static const struct attempt *attempt_of(const struct outlook *o, const char *nam
     return NULL;
 }
 
-/* A ratio with two digits, in full where it is large: 120, not 1.2e+02. */
+/* Formats a ratio with two significant digits, never in scientific notation: 120, not 1.2e+02. */
 static const char *ratio(double x, char *text, size_t size)
 {
     snprintf(text, size, x < 99.5 ? "%.2g" : "%.0f", x);
@@ -156,7 +156,7 @@ void outlook_print(const struct product *p, const struct outlook *o, const limbe
         printf("memory    %.3g MB of workspace\n", 1e-6 * (double)o->best);
 }
 
-/* The text's section about parts, with the map of groups. */
+/* Prints the section about parts and the map of groups from the plan's text. */
 void outlook_parts(const char *text)
 {
     const char *at = strstr(text, "; parts\n"), *end = at ? strstr(at + 1, "\n; ") : NULL;

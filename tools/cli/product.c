@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The options that gemm, conv and plan share: from the command line to a call. */
+ * The options that gemm, conv and plan share, and the library call that they make. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
@@ -47,7 +47,7 @@ static bool parse_contract(struct product *p)
     return false;
 }
 
-/* "a,b" into count numbers; one number stands for all. */
+/* Parses `count` numbers "a,b"; a single number is repeated. */
 static bool parse_list(const char *name, const char *s, int64_t *v, int count)
 {
     char *end;
@@ -76,7 +76,8 @@ static bool parse_list(const char *name, const char *s, int64_t *v, int count)
     return false;
 }
 
-/* How many numbers a list has depends on the tensors, which are not read yet. */
+/* Copies the geometry's options.  Lists are parsed later, when the number of spatial axes is
+ * known. */
 bool product_geometry(struct product *p)
 {
     const struct {
@@ -100,7 +101,7 @@ bool product_geometry(struct product *p)
     return true;
 }
 
-/* Of as many dimensions as the tensors have, the last of which are rows and columns. */
+/* Parses stride, dilation and pads for `sides` spatial axes; rows and columns are the last two. */
 static bool parse_steps(struct product *p, int sides)
 {
     limber_conv *s = &p->conv;
@@ -132,8 +133,8 @@ static bool is_real(limber_format f)
     return !is_integer(f) && f.kind != LIMBER_KIND_DD;
 }
 
-/* The result's format: as asked, else the wider operand's, integers in 64 bits; a simulated unit's
- * in f32, which holds whatever it computes. */
+/* Chooses the result's format: --as, else i64 for integers and the wider operand's.  A simulated
+ * unit's result has the accumulator's format if that is an integer or 8 bytes wide, else f32. */
 static bool result_format(struct product *p, limber_format *f)
 {
     limber_format a = p->a.format, b = p->b.format;
@@ -166,7 +167,7 @@ static bool gemm_shape(struct product *p, const char *const *files)
 
         if (v->images)
             array_as_rows(v);
-        if (v->rank == 1) {     /* a vector: a row on the left, a column on the right */
+        if (v->rank == 1) {     /* a vector is a row on the left and a column on the right */
             v->rank = 2;
             v->dim[1] = i ? 1 : v->dim[0];
             v->dim[0] = i ? v->dim[0] : 1;
@@ -196,8 +197,8 @@ void product_axes(const struct product *p, const struct array *a, int64_t dim[MO
         dim[2 + i] = i < 3 - sides ? 1 : a->dim[(nchw ? 2 : 1) + i - (3 - sides)];
 }
 
-/* Sizes that a backward convolution writes: as --size says, or the smallest image that has such a
- * result, or the largest window. */
+/* Sizes that a backward convolution writes: --size, else the smallest image that gives the result,
+ * or the largest window. */
 static bool written_size(struct product *p, int sides, const int64_t dy[MOST_AXES],
                          const int64_t other[MOST_AXES], int64_t size[3])
 {
@@ -233,7 +234,7 @@ static bool has_axes(const char *file, const int64_t have[MOST_AXES], const int6
     return true;
 }
 
-/* The result's sizes in the order of the files. */
+/* Sets the result's dimensions in the layout of the files. */
 static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
 {
     bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
@@ -245,7 +246,7 @@ static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
         p->c.dim[(nchw ? 2 : 1) + i] = y[MOST_AXES - (rank - 2) + i];
 }
 
-/* Images of an IDX file have one channel. */
+/* Gives an IDX file's images a channel axis of length 1. */
 static void add_channels(const struct product *p, struct array *a)
 {
     int at = p->conv.layout == LIMBER_LAYOUT_NCHW ? 1 : 3;
@@ -329,7 +330,7 @@ void product_shape_text(const struct product *p, bool inner, char *s, size_t siz
         snprintf(s + used, size - used, ", inner %lld", (long long)sum);
 }
 
-/* Of a complex result "RE" or "RE,IM". */
+/* Parses a scalar; for a complex result it is "RE" or "RE,IM". */
 static bool read_scalar(const struct product *p, const char *name, const char *text, char *out)
 {
     limber_format f = p->c.format;
@@ -351,7 +352,7 @@ static bool read_scalar(const struct product *p, const char *name, const char *t
     return true;
 }
 
-/* Zeros for imaginary parts. */
+/* Converts a real array to complex with imaginary parts 0. */
 static bool to_complex(struct array *a, const char *what)
 {
     struct array made = *a;
@@ -449,7 +450,7 @@ static bool keep_names(struct product *p, const char *const *files)
 
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p)
 {
-    enum { PLAN_IR = 3 }; /* of `plan`, what convolutions have, too */
+    enum { PLAN_IR = 3 }; /* options that only `plan` has; convolutions have them, too */
     struct poptOption run[] = {
         { NULL, 'o', POPT_ARG_STRING, &p->out, 0,
           "write the result (.npy, .npz, .mtx or .csv); \"-\": .npy to standard output, \"csv:-\" "
@@ -586,7 +587,7 @@ void product_clear(struct product *p)
                          &p->layer,  &p->split,  &p->svg,      &p->name[0], &p->name[1] };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
-        free(*strings[i]);          /* popt's copies */
+        free(*strings[i]);          /* owned by popt */
         *strings[i] = NULL;
     }
     array_clear(&p->a);
@@ -614,12 +615,12 @@ limber_status product_context(const struct product *p, limber_context **ctx)
     return limber_create(ctx, &config);
 }
 
-static limber_matrix view(const struct array *a, bool trans)
+static limber_matrix matrix_view(const struct array *a, bool trans)
 {
     return (limber_matrix){ a->data, a->format, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1 };
 }
 
-static limber_problem stated(const struct product *p)
+static limber_problem make_problem(const struct product *p)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
 
@@ -638,8 +639,8 @@ static limber_problem stated(const struct product *p)
     x.m = p->c.dim[0];
     x.n = p->c.dim[1];
     x.k = p->a.dim[!p->trans_a];
-    x.a = view(&p->a, p->trans_a);
-    x.b = view(&p->b, p->trans_b);
+    x.a = matrix_view(&p->a, p->trans_a);
+    x.b = matrix_view(&p->b, p->trans_b);
     if (p->c.pairs) {
         x.domain = LIMBER_DOMAIN_COMPLEX;
         x.conjugate = (limber_conjugate)((p->conj_a ? LIMBER_CONJUGATE_A : 0) |
@@ -652,16 +653,16 @@ static limber_problem stated(const struct product *p)
 
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r)
 {
-    const limber_problem x = stated(p);
+    const limber_problem x = make_problem(p);
 
     return limber_run(ctx, &x, r);
 }
 
-/* A convolution's operands are no matrices. */
+/* Inspects the operands of a matrix product; a convolution's have no lines. */
 limber_status product_inspect(const struct product *p, limber_context *ctx,
                               limber_inspection inspection[2])
 {
-    const limber_problem x = stated(p);
+    const limber_problem x = make_problem(p);
     limber_status s = limber_inspect(ctx, x.a, x.m, x.k, LIMBER_SIDE_A, &inspection[0]);
 
     return s == LIMBER_STATUS_OK ?
@@ -672,7 +673,7 @@ limber_status product_inspect(const struct product *p, limber_context *ctx,
 limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
                           limber_report *r)
 {
-    const limber_problem x = stated(p);
+    const limber_problem x = make_problem(p);
 
     return limber_explain(ctx, &x, cut, r);
 }
@@ -680,14 +681,14 @@ limber_status product_cut(const struct product *p, limber_context *ctx, limber_c
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text,
                            limber_report *r)
 {
-    const limber_problem x = stated(p);
+    const limber_problem x = make_problem(p);
 
     return limber_plan(ctx, &x, text, r);
 }
 
 limber_status product_native(const struct product *p, limber_context *ctx, limber_report *r)
 {
-    limber_problem x = stated(p);
+    limber_problem x = make_problem(p);
     limber_status s;
     char *text = NULL;
 
@@ -700,7 +701,7 @@ limber_status product_native(const struct product *p, limber_context *ctx, limbe
 limber_status product_workspace(const struct product *p, limber_context *ctx, size_t *least,
                                 size_t *best)
 {
-    const limber_problem x = stated(p);
+    const limber_problem x = make_problem(p);
 
     return limber_workspace(ctx, &x, least, best);
 }

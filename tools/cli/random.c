@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Random numbers of the command line: the same everywhere for the same seed.
- *
- * source  splitmix64 (Steele, Lea, Flood, OOPSLA 2014); Box and Muller (1958) */
+ * Random numbers of the command line, reproducible on every machine from a seed. */
 #include "tools/cli/cli.h"
 
 #include <math.h>

@@ -486,7 +486,7 @@ static void find_advice(struct run *r)
                r->files);
     if (s->calls + r->left.calls == 0)
         advise(r,
-               "No call came by: the program computed no product of level 3, or by a BLAS that it "
+               "No call came by: the program called no BLAS by name, or a BLAS that it "
                "does not call by name (docs/blas.md, not reached), or its children did: "
                "their reports are called FILE.PID. Loaded are %s.",
                *r->loaded ? r->loaded : "no libraries with a BLAS's name");

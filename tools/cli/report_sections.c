@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sweeps and benchmarks as sections of a page: pictures and tables of what other commands, and the
- * programs of examples/, print as JSON. */
+ * Sweeps and benchmarks as sections of a page: charts and tables of the JSON that other commands
+ * and the programs of examples/ print. */
 #define _GNU_SOURCE
 #include "tools/cli/page.h"
 #include "tools/cli/report.h"
@@ -34,13 +34,13 @@ static const cJSON *array_of(const cJSON *o, const char *name)
     return cJSON_IsArray(x) ? x : NULL;
 }
 
-/* Names that have been met. */
+/* A set of names. */
 struct names {
     const char *list[MOST_NAMES];
     int n;
 };
 
-/* Whether it is new, and there is room for it. */
+/* Adds a name to the set.  False: it is already there, or the set is full. */
 static bool is_new(struct names *names, const char *name)
 {
     for (int i = 0; i < names->n; i++)
@@ -94,7 +94,7 @@ const char *kind_name(enum kind k)
 
 /* ---- curves ---------------------------------------------------------------------------------- */
 
-/* Curves by name; those beyond the last are left out and counted. */
+/* Curves by name; further curves are counted, but not kept. */
 struct curves {
     struct curve list[MOST_CURVES];
     int n, left;
@@ -126,12 +126,13 @@ static void curve_add(struct curves *c, const char *name, struct point p)
     at->point[at->n++] = p;
 }
 
-static struct point at(double x, double y)
+static struct point point_at(double x, double y)
 {
     return (struct point){ x, y, NAN, NAN };
 }
 
-/* Draws and frees them.  False: there was no memory for all points, and nothing is drawn. */
+/* Draws the curves and frees them.  False: memory ran out while they were collected, and nothing is
+ * drawn. */
 static bool curves_draw(FILE *f, struct curves *c, struct chart chart)
 {
     const bool ok = !c->failed;
@@ -148,14 +149,14 @@ static bool curves_draw(FILE *f, struct curves *c, struct chart chart)
     return ok;
 }
 
-/* ---- any rows as a table --------------------------------------------------------------------- */
+/* ---- any JSON rows as a table ---------------------------------------------------------------- */
 
 static bool is_cell(const cJSON *x)
 {
     return cJSON_IsNumber(x) || cJSON_IsString(x) || cJSON_IsBool(x);
 }
 
-static void cell(FILE *f, const cJSON *x)
+static void write_cell(FILE *f, const cJSON *x)
 {
     if (cJSON_IsNumber(x))
         page_number(f, x->valuedouble);
@@ -169,14 +170,14 @@ static void cell(FILE *f, const cJSON *x)
     }
 }
 
-static void rest_of(FILE *f, int rows)
+static void write_omitted(FILE *f, int rows)
 {
     if (rows > MOST_ROWS)
         fprintf(f, "<p>%d further rows are not listed.</p>\n", rows - MOST_ROWS);
 }
 
-/* A column for each name, in the order in which they come. */
-static void table(FILE *f, const cJSON *rows)
+/* Writes a table with a column for each member name, in order of first occurrence. */
+static void write_table(FILE *f, const cJSON *rows)
 {
     struct names names = { .n = 0 };
     const cJSON *row, *x;
@@ -197,16 +198,16 @@ static void table(FILE *f, const cJSON *rows)
             continue;
         fputs("<tr>", f);
         for (int i = 0; i < names.n; i++)
-            cell(f, cJSON_GetObjectItemCaseSensitive(row, names.list[i]));
+            write_cell(f, cJSON_GetObjectItemCaseSensitive(row, names.list[i]));
         fputs("</tr>\n", f);
     }
     fputs("</table></div>\n", f);
-    rest_of(f, n);
+    write_omitted(f, n);
 }
 
 /* ---- limber explore -------------------------------------------------------------------------- */
 
-/* Whether not all rows have the same word. */
+/* Whether rows differ in the member. */
 static bool varies(const cJSON *rows, const char *name)
 {
     const cJSON *row;
@@ -216,7 +217,8 @@ static bool varies(const cJSON *rows, const char *name)
     return false;
 }
 
-/* A curve for each family: "groups of 16, rn, products exact", as far as trials differ. */
+/* Draws a curve for each family, such as "groups of 16, rn, products exact"; only attributes that
+ * vary are named. */
 static bool explore_curves(FILE *f, const cJSON *trials, const char *across, const char *up,
                            double times, struct chart chart)
 {
@@ -234,7 +236,7 @@ static bool explore_curves(FILE *f, const cJSON *trials, const char *across, con
         snprintf(name, sizeof name, "%s%s%s%s%s", groups, roundings ? ", " : "",
                  roundings ? json_word(t, "rounding") : "", products ? ", products " : "",
                  products ? json_word(t, "products") : "");
-        curve_add(&c, name, at(json_value(t, across), times * json_value(t, up)));
+        curve_add(&c, name, point_at(json_value(t, across), times * json_value(t, up)));
     }
     return curves_draw(f, &c, chart);
 }
@@ -275,10 +277,10 @@ static void explore_table(FILE *f, const cJSON *trials)
         fprintf(f, "<td>%s</td></tr>\n", best ? "yes" : "");
     }
     fputs("</table></div>\n", f);
-    rest_of(f, n);
+    write_omitted(f, n);
 }
 
-/* A sweep over formats of operands, or over contracts. */
+/* Section of a sweep over formats of operands, or over contracts. */
 static bool sweep_html(FILE *f, const cJSON *o)
 {
     const cJSON *trials = array_of(o, "trials"), *t;
@@ -294,14 +296,14 @@ static bool sweep_html(FILE *f, const cJSON *o)
             "frontier none costs less and has no larger error.</p>\n",
             stored ? "operands stored in formats, sums exact" : "under contracts");
     cJSON_ArrayForEach(t, trials)
-        curve_add(&c, json_word(t, key), at(json_value(t, cost), json_value(t, "error")));
+        curve_add(&c, json_word(t, key), point_at(json_value(t, cost), json_value(t, "error")));
     if (!curves_draw(f, &c,
                      (struct chart){ .title = stored ? "Error over bits" : "Error over time",
                                      .across = across,
                                      .up = "relative error",
                                      .log_y = true }))
         return false;
-    table(f, trials);
+    write_table(f, trials);
     return true;
 }
 
@@ -343,7 +345,7 @@ static bool explore_html(FILE *f, const cJSON *o)
 
 /* ---- limber bench and limber gpu ------------------------------------------------------------- */
 
-/* The rate of a row: in "value" of CPUs, in "rate" of GPUs. */
+/* A row's rate: "value" of CPUs, "rate" of GPUs. */
 static double rate_of(const cJSON *row)
 {
     double value = json_value(row, "value");
@@ -356,7 +358,7 @@ static bool same_group(const cJSON *a, const cJSON *b)
     return !strcmp(json_word(a, "group"), json_word(b, "group"));
 }
 
-/* Rates over n, of works that come in several sizes. */
+/* Draws rates over n for the benchmarks that have several sizes. */
 static bool bench_curves(FILE *f, const cJSON *first)
 {
     struct curves c = { .n = 0 };
@@ -371,9 +373,9 @@ static bool bench_curves(FILE *f, const cJSON *first)
             snprintf(count, sizeof count, ", %.0f threads", threads);
         snprintf(name, sizeof name, "%s%s%s%s", json_word(row, "work"), *by ? ", " : "", by, count);
         if (n > 0 && !strcmp(json_word(row, "unit"), unit))
-            curve_add(&c, name, at(n, rate_of(row)));
+            curve_add(&c, name, point_at(n, rate_of(row)));
     }
-    for (int i = 0; i < c.n;) { /* one size is no curve */
+    for (int i = 0; i < c.n;) { /* drop benchmarks with a single size */
         bool several = false;
 
         for (int j = 1; j < c.list[i].n; j++)
@@ -543,9 +545,9 @@ static void apps_html(FILE *f, const cJSON *o)
     }
 }
 
-/* ---- an object a line ------------------------------------------------------------------------ */
+/* ---- JSON lines ------------------------------------------------------------------------------ */
 
-/* Fraction bits of "(1,8,5)"; NaN: it is no such format. */
+/* Fraction bits of a format's text "(1,8,5)"; NaN: not of that form. */
 static double fraction_bits(const char *format)
 {
     const char *comma = strrchr(format, ',');
@@ -555,7 +557,8 @@ static double fraction_bits(const char *format)
     return comma && end > comma + 1 && !strcmp(end, ")") ? (double)bits : NAN;
 }
 
-/* Accuracy over the bits of accumulators; what has none, FP32, is a level beside them. */
+/* Draws accuracy over accumulator bits; runs without a narrow accumulator, in FP32, are a
+ * horizontal line. */
 static bool training_html(FILE *f, const cJSON *rows)
 {
     struct curves c = { .n = 0 };
@@ -592,12 +595,12 @@ static bool training_html(FILE *f, const cJSON *rows)
                                      .up = "percent right: lowest, mean, highest",
                                      .lines = true }))
         return false;
-    table(f, rows);
+    write_table(f, rows);
     return true;
 }
 
-/* What stands behind the last "/" of a tag, and what stands in front. */
-static const char *quantity(const cJSON *row)
+/* A tag is SERIES/QUANTITY; quantity_of() returns what follows the last "/". */
+static const char *quantity_of(const cJSON *row)
 {
     const char *tag = json_word(row, "tag"), *slash = strrchr(tag, '/');
 
@@ -607,12 +610,12 @@ static const char *quantity(const cJSON *row)
 static void series_name(const cJSON *row, char *name, size_t size)
 {
     const char *tag = json_word(row, "tag");
-    int length = (int)(quantity(row) - tag);
+    int length = (int)(quantity_of(row) - tag);
 
     snprintf(name, size, "%.*s", length > 0 ? length - 1 : 0, tag);
 }
 
-/* Statistics of layers: a picture of each quantity over the steps. */
+/* Section for statistics of layers: a chart of each quantity over the steps. */
 static bool statistics_html(FILE *f, const cJSON *rows)
 {
     struct names drawn = { .n = 0 };
@@ -622,27 +625,27 @@ static bool statistics_html(FILE *f, const cJSON *rows)
     {
         struct curves c = { .n = 0 };
 
-        if (!is_new(&drawn, quantity(first)))
+        if (!is_new(&drawn, quantity_of(first)))
             continue;
         cJSON_ArrayForEach(row, rows)
         {
             char name[120];
 
             series_name(row, name, sizeof name);
-            if (!strcmp(quantity(row), quantity(first)))
-                curve_add(&c, name, at(json_value(row, "step"), json_value(row, "value")));
+            if (!strcmp(quantity_of(row), quantity_of(first)))
+                curve_add(&c, name, point_at(json_value(row, "step"), json_value(row, "value")));
         }
         if (!curves_draw(f, &c,
-                         (struct chart){ .title = quantity(first),
+                         (struct chart){ .title = quantity_of(first),
                                          .across = "step",
-                                         .up = quantity(first),
+                                         .up = quantity_of(first),
                                          .lines = true }))
             return false;
     }
     return true;
 }
 
-/* Any rows with times: a bar each. */
+/* Writes a bar for each row that has a time. */
 static void lines_bars(FILE *f, const cJSON *rows, const char *name, const char *of)
 {
     const cJSON *row;
@@ -678,7 +681,7 @@ static bool lines_html(FILE *f, const cJSON *rows)
         return training_html(f, rows);
     if (cJSON_HasObjectItem(first, "by"))
         lines_bars(f, rows, "by", "seconds");
-    table(f, rows);
+    write_table(f, rows);
     return true;
 }
 
@@ -705,7 +708,7 @@ bool section_html(FILE *f, const struct document *d)
     return ok || !complain("report: not enough memory");
 }
 
-/* Geometric means of a benchmark's ratios, by whom they are to. */
+/* Prints the geometric mean of a benchmark's ratios to each peer. */
 static void print_ratios(const cJSON *rows)
 {
     struct names peers = { .n = 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the commands share. */
+ * Functions that the commands share. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 #include "tools/plain_text.h"
@@ -101,7 +101,8 @@ double now(void)
 }
 
 #if defined(__aarch64__)
-/* The name by the identification register, which Linux lets programs read where it says so. */
+/* Reads an Arm CPU's name from MIDR_EL1, which Linux emulates for programs where HWCAP_CPUID is
+ * set. */
 static bool arm_name(char *name, size_t size)
 {
     static const struct {

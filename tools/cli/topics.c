@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Words that name nothing here, and that a user may look for: where the answer is. */
+ * Words that a user may look up although nothing has that name, with the page that answers. */
 #include "tools/cli/commands.h"
 
 #include <limber/ops.h>
@@ -166,7 +166,8 @@ void topic_tell(const char *word)
     printf("  %s\n", topic_about(word));
 }
 
-/* Names without cblas_ and suffixes, and without the letter of a type. */
+/* BLAS and LAPACK names without cblas_ and suffixes; X is applied with each type's letter and with
+ * none. */
 #define EACH(X, name) X(name), X("s" name), X("d" name), X("c" name), X("z" name)
 static const struct routine {
     const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units on the command line: the options that name one, and its statistics. */
+ * Simulated units on the command line: options that describe a unit, and its statistics. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
@@ -13,7 +13,7 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static void simulate(struct product *p)
+static void set_simulate(struct product *p)
 {
     p->promise.promise = LIMBER_CONTRACT_SIMULATE;
     p->promise.unit = &p->unit;
@@ -25,7 +25,7 @@ bool unit_of_words(struct product *p, const char *words)
         return complain("--contract simulate=%s: %s%s", words, limber_error_text(),
                         words_near(word_kind_named("unit"), words)),
                false;
-    simulate(p);
+    set_simulate(p);
     return true;
 }
 
@@ -48,7 +48,7 @@ bool unit_of_lpgemm(struct product *p)
         return complain("%s: %s", p->lpgemm, limber_error_text()), false;
     p->unquantised = !listed;
     if (listed)
-        simulate(p);
+        set_simulate(p);
     return true;
 }
 
@@ -65,9 +65,9 @@ bool unit_counts(struct product *p)
 
 /* ---- statistics as text ---------------------------------------------------------------------- */
 
-enum { BINS = 64 }; /* wider spreads of exponents are shown by their ends alone */
+enum { BINS = 64 }; /* histograms that are wider than this show only their ends */
 
-static void count(const char *what, int64_t n, int64_t of)
+static void print_count(const char *what, int64_t n, int64_t of)
 {
     printf("  %-22s %15lld", what, (long long)n);
     if (of > 0)
@@ -75,7 +75,7 @@ static void count(const char *what, int64_t n, int64_t of)
     printf("\n");
 }
 
-static bool bins(const limber_distribution *d, int *first, int *last)
+static bool find_bins(const limber_distribution *d, int *first, int *last)
 {
     *first = LIMBER_EXPONENTS;
     *last = -1;
@@ -87,19 +87,19 @@ static bool bins(const limber_distribution *d, int *first, int *last)
     return *last >= 0;
 }
 
-static void distribution(const char *what, const limber_distribution *d)
+static void print_distribution(const char *what, const limber_distribution *d)
 {
     int first, last;
 
     printf("  %-8s %12lld %10lld %8lld  %10.4g %10.4g %10.4g %10.4g", what, (long long)d->count,
            (long long)d->zeros, (long long)d->special, d->mean, d->variance, d->least, d->largest);
-    if (bins(d, &first, &last))
+    if (find_bins(d, &first, &last))
         printf("  2^%d..2^%d", first - LIMBER_EXPONENTS / 2, last + 1 - LIMBER_EXPONENTS / 2);
     printf("\n");
 }
 
-/* Shares of the exponents of A, B and C side by side. */
-static void exponents(const limber_statistics *s)
+/* Prints the shares of exponents in A, B and C side by side. */
+static void print_exponents(const limber_statistics *s)
 {
     const limber_distribution *d[] = { &s->a, &s->b, &s->result };
     int least = LIMBER_EXPONENTS, most = -1;
@@ -107,7 +107,7 @@ static void exponents(const limber_statistics *s)
     for (int i = 0; i < 3; i++) {
         int first, last;
 
-        if (!bins(d[i], &first, &last))
+        if (!find_bins(d[i], &first, &last))
             continue;
         least = first < least ? first : least;
         most = last > most ? last : most;
@@ -124,7 +124,7 @@ static void exponents(const limber_statistics *s)
     }
 }
 
-static void measure(const char *what, double x, const char *more)
+static void print_measure(const char *what, double x, const char *more)
 {
     if (isfinite(x))
         printf("  %-22s %15.6g  %s\n", what, x, more);
@@ -145,33 +145,34 @@ void statistics_print(const limber_unit *u, const limber_statistics *s)
     char more[96];
 
     printf("\ninside%34s  of nonzero\n", "count");
-    count("products", s->products, 0);
-    count("nonzero", s->nonzero, 0);
-    count("rounded products", s->mul_inexact, s->nonzero);
-    count("  underflow to zero", s->mul_underflow, s->nonzero);
-    count("  overflow", s->mul_overflow, s->nonzero);
-    count("swamped", s->swamped, s->nonzero);
-    count("partly swamped", s->partly_swamped, s->nonzero);
-    count("overflow of a sum", s->sum_overflow, s->nonzero);
+    print_count("products", s->products, 0);
+    print_count("nonzero", s->nonzero, 0);
+    print_count("rounded products", s->mul_inexact, s->nonzero);
+    print_count("  underflow to zero", s->mul_underflow, s->nonzero);
+    print_count("  overflow", s->mul_overflow, s->nonzero);
+    print_count("swamped", s->swamped, s->nonzero);
+    print_count("partly swamped", s->partly_swamped, s->nonzero);
+    print_count("overflow of a sum", s->sum_overflow, s->nonzero);
     if (s->outer_sums) {
         printf("%40s  of outer sums\n", "");
-        count("outer sums", s->outer_sums, 0);
-        count("  swamped", s->outer_swamped, s->outer_sums);
-        count("  partly swamped", s->outer_partly, s->outer_sums);
+        print_count("outer sums", s->outer_sums, 0);
+        print_count("  swamped", s->outer_swamped, s->outer_sums);
+        print_count("  partly swamped", s->outer_partly, s->outer_sums);
     }
     printf("\nvalues   %12s %10s %8s  %10s %10s %10s %10s  exponents\n", "count", "zeros",
            "special", "mean", "variance", "least", "largest");
-    distribution("A loaded", &s->a);
-    distribution("B loaded", &s->b);
-    distribution("C", &s->result);
+    print_distribution("A loaded", &s->a);
+    print_distribution("B loaded", &s->b);
+    print_distribution("C", &s->result);
     printf("\n");
-    exponents(s);
+    print_exponents(s);
     snprintf(more, sizeof more, "of the variance, accumulating %s", rounding_of(&u->acc));
     printf("\nagainst sums in FP64\n");
-    measure("retention measured", s->retention, more);
-    measure("retention predicted", s->predicted, "by the model, which knows no rounding mode");
-    measure("mean distance", s->distance, "mean |C - A B|");
-    measure("relative distance", s->relative, "sum |C - A B| / sum |A B|");
+    print_measure("retention measured", s->retention, more);
+    print_measure("retention predicted", s->predicted,
+                  "by the model, which knows no rounding mode");
+    print_measure("mean distance", s->distance, "mean |C - A B|");
+    print_measure("relative distance", s->relative, "sum |C - A B| / sum |A B|");
 }
 
 /* ---- statistics as JSON ---------------------------------------------------------------------- */

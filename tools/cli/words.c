@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The words that options and `limber help` take. */
+ * Words that options and `limber help` accept. */
 #include "tools/cli/commands.h"
 
 #include <limber/environment.h>
@@ -79,8 +79,8 @@ static const char *variable_word(int i)
     return v ? v->name : NULL;
 }
 
-/* The place of a word in its list; -1: it is not there.  What ends in = goes on. */
-static int place(const char *(*at)(int i), const char *text)
+/* Index of a word in its list, or -1.  A word that ends in = matches as a prefix. */
+static int index_of(const char *(*at)(int i), const char *text)
 {
     const char *word;
 
@@ -95,7 +95,7 @@ static int place(const char *(*at)(int i), const char *text)
     return -1;
 }
 
-/* ---- what is said of a word ------------------------------------------------------------------ */
+/* ---- lines about a word ---------------------------------------------------------------------- */
 
 static void tell_command(const char *word)
 {
@@ -147,34 +147,34 @@ static void tell_format(const char *word)
 
 static void tell_contract(const char *word)
 {
-    printf("  %s\n", contracts[place(contract_word, word)].about);
+    printf("  %s\n", contracts[index_of(contract_word, word)].about);
 }
 
 static void tell_backend(const char *word)
 {
-    printf("  %s\n", backends[place(backend_word, word)].about);
+    printf("  %s\n", backends[index_of(backend_word, word)].about);
 }
 
 static const char *backend_page(const char *word)
 {
-    return backends[place(backend_word, word)].page;
+    return backends[index_of(backend_word, word)].page;
 }
 
 static void tell_scheme(const char *word)
 {
-    printf("  %s\n", limber_scheme_at(place(scheme_word, word))->about);
+    printf("  %s\n", limber_scheme_at(index_of(scheme_word, word))->about);
 }
 
 static void tell_unit(const char *word)
 {
-    const limber_unit_preset *u = limber_unit_preset_at(place(unit_word, word));
+    const limber_unit_preset *u = limber_unit_preset_at(index_of(unit_word, word));
 
     printf("  %s\n  From: %s\n", u->words, u->source);
 }
 
 static void tell_variable(const char *word)
 {
-    const limber_variable *v = limber_variable_at(place(variable_word, word));
+    const limber_variable *v = limber_variable_at(index_of(variable_word, word));
     const char *value = limber_variable_value(word);
 
     printf("  %s\n  Read by: %s.\n", v->meaning, v->reader);
@@ -237,7 +237,7 @@ static const char *find_format(const char *text)
     return limber_format_name(f, name, sizeof name);
 }
 
-/* A routine by any of the names that programs call it by: cblas_dgemm, dgemm_64_, scipy_dgesv_. */
+/* Index of a routine by any of its symbols: cblas_dgemm, dgemm_64_, scipy_dgesv_. */
 static int find_routine(const char *text)
 {
     static const char *const before[] = { "scipy_", "cblas_" }, *const behind[] = { "_", "64",
@@ -256,7 +256,7 @@ static int find_routine(const char *text)
         if (n > end && strcmp(plain + n - end, behind[i]) == 0)
             plain[n -= end] = 0;
     }
-    return place(routine_word, plain);
+    return index_of(routine_word, plain);
 }
 
 const char *word_find(const struct word_kind *kind, const char *text)
@@ -265,7 +265,7 @@ const char *word_find(const struct word_kind *kind, const char *text)
 
     if (kind->at == limber_format_at)
         return find_format(text);
-    i = kind->at == routine_word ? find_routine(text) : place(kind->at, text);
+    i = kind->at == routine_word ? find_routine(text) : index_of(kind->at, text);
     return i < 0 ? NULL : kind->at(i);
 }
 
@@ -279,7 +279,7 @@ const char *contract_about(const limber_contract *k)
 
 bool contract_of(const char *words, limber_contract *k)
 {
-    int i = place(contract_word, words);
+    int i = index_of(contract_word, words);
     const char *number;
     char *end;
     long bits;
@@ -309,12 +309,13 @@ const char *word_under(const struct word_kind *kind, const char *text, int i)
     return NULL;
 }
 
-/* ---- near words ------------------------------------------------------------------------------ */
+/* ---- similar words --------------------------------------------------------------------------- */
 
 enum { LONGEST = 40, MOST_NEAR = 4 };
 
-/* Edits that make b of a, letters of either case alike: insert, remove, replace, exchange. */
-static int distance(const char *a, const char *b)
+/* Damerau-Levenshtein distance, ignoring case: insertions, deletions, replacements,
+ * transpositions. */
+static int edit_distance(const char *a, const char *b)
 {
     int row[3][LONGEST + 1], n = (int)strlen(a), m = (int)strlen(b);
 
@@ -346,13 +347,13 @@ struct near {
     int edits[MOST_NEAR], n;
 };
 
-/* Keeps the nearest words, sorted; the first of equals stays before. */
-static void consider(struct near *near, const char *text, const char *word)
+/* Inserts a word into the sorted list of nearest ones; on ties the earlier word stays first. */
+static void consider_word(struct near *near, const char *text, const char *word)
 {
-    int length = (int)strlen(text), edits = distance(text, word), at;
+    int length = (int)strlen(text), edits = edit_distance(text, word), at;
 
     if (length > 2 && strncasecmp(word, text, (size_t)length) == 0)
-        edits = 1; /* its beginning */
+        edits = 1; /* text is a prefix of the word */
     if (edits > (length < 4 ? 1 : length < 9 ? 2 : length / 3))
         return;
     for (int i = 0; i < near->n; i++)
@@ -371,7 +372,7 @@ static void consider(struct near *near, const char *text, const char *word)
 
 const char *words_near(const struct word_kind *kind, const char *words)
 {
-    char text[LONGEST + 2]; /* longer ones are near to none */
+    char text[LONGEST + 2]; /* one character more than a word that can be near */
     static char list[MOST_NEAR * (LONGEST + 2) + 16];
     struct near near = { .n = 0 };
     size_t used = 0;
@@ -382,10 +383,10 @@ const char *words_near(const struct word_kind *kind, const char *words)
         if (kind && kind != &kinds[k])
             continue;
         for (int i = 0; (word = kinds[k].at(i)); i++)
-            consider(&near, text, word);
+            consider_word(&near, text, word);
         if (kinds[k].at != limber_format_at)
             continue;
-#define CONSIDER(NAME, name) consider(&near, text, name);
+#define CONSIDER(NAME, name) consider_word(&near, text, name);
         LIMBER_FORMAT_NAMES(CONSIDER)
 #undef CONSIDER
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber figures: the data and the pictures of docs/figures.md. */
+ * limber figures: computes the data and pictures of docs/figures.md. */
 #define _GNU_SOURCE
 #include "tools/figures/figures.h"
 
@@ -106,7 +106,7 @@ static double seconds(const struct figures *f)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Five runs, more of brief ones. */
+/* Times five runs, or more if they are short. */
 double factors_time(const struct figures *f, limber_context *ctx, const limber_contract *contract,
                     const struct factors *x, limber_report *report, bool *failed)
 {
@@ -134,7 +134,7 @@ double factors_time(const struct figures *f, limber_context *ctx, const limber_c
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool known(const char *const *names)
+static bool are_known(const char *const *names)
 {
     for (; names && *names; names++) {
         bool found = false;
@@ -147,7 +147,7 @@ static bool known(const char *const *names)
     return true;
 }
 
-static bool wanted(const char *const *names, const char *name)
+static bool is_wanted(const char *const *names, const char *name)
 {
     const char *const *at = names;
 
@@ -177,7 +177,7 @@ static bool print_json(cJSON *figures)
     return json_print(j);
 }
 
-static int make(struct figures *f, const char *const *names)
+static int make_figures(struct figures *f, const char *const *names)
 {
     bool ok = true;
 
@@ -185,7 +185,7 @@ static int make(struct figures *f, const char *const *names)
         return complain("%s: %s", f->dir, strerror(errno));
     ok = open_contexts(f);
     for (int i = 0; i < FIGURES && ok; i++)
-        if (wanted(names, list[i]->name))
+        if (is_wanted(names, list[i]->name))
             ok = figure_make(f, list[i]);
     if (f->json && !print_json(f->json))
         ok = false;
@@ -230,11 +230,11 @@ int cmd_figures(int argc, const char **argv)
         complain("figures takes a folder (see limber figures --help)");
     else if (f.threads < 1)
         complain("--threads takes a number from 1 on");
-    else if (known(args + 1)) {
+    else if (are_known(args + 1)) {
         f.dir = *args;
         f.quick = quick;
         f.json = json ? cJSON_CreateArray() : NULL;
-        status = json && !f.json ? complain("out of memory") : make(&f, args + 1);
+        status = json && !f.json ? complain("out of memory") : make_figures(&f, args + 1);
     }
     poptFreeContext(o);
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The plot of `limber explore`. */
+ * The plot of `limber explore`: error against cost. */
 #include "tools/cli/explore.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ struct curves {
     int n;
 };
 
-static bool drawable(const struct trial *t)
+static bool is_drawable(const struct trial *t)
 {
     return isfinite(t->error) && t->error > 0;
 }
@@ -24,33 +24,34 @@ static bool same_curve(const struct trial *a, const struct trial *b)
            !strcmp(a->products, b->products);
 }
 
-/* The first trial of i's curve. */
-static int leader(const struct curves *c, int i)
+/* Index of the first trial on the same curve as trial i. */
+static int curve_leader(const struct curves *c, int i)
 {
     int j = 0;
 
-    while (!drawable(&c->t[j]) || !same_curve(&c->t[j], &c->t[i]))
+    while (!is_drawable(&c->t[j]) || !same_curve(&c->t[j], &c->t[i]))
         j++;
     return j;
 }
 
-/* Of the trials as wide on its curve, a line joins the best. */
-static bool best(const struct curves *c, int i)
+/* Whether trial i has the smallest error among the trials of equal cost on its curve.  The curve's
+ * line joins these. */
+static bool is_best(const struct curves *c, int i)
 {
     const struct trial *t = &c->t[i];
 
     for (int j = 0; j < c->n; j++) {
         const struct trial *x = &c->t[j];
 
-        if (drawable(x) && same_curve(x, t) && x->cost == t->cost &&
+        if (is_drawable(x) && same_curve(x, t) && x->cost == t->cost &&
             (x->error < t->error || (x->error == t->error && j < i)))
             return false;
     }
     return true;
 }
 
-/* Text for gnuplot's single quotes, in which only a quote itself means anything. */
-static void quoted(FILE *f, const char *s)
+/* Prints a string in gnuplot's single quotes, in which only a quote is special. */
+static void print_quoted(FILE *f, const char *s)
 {
     fputc('\'', f);
     for (; *s; s++)
@@ -58,7 +59,7 @@ static void quoted(FILE *f, const char *s)
     fputc('\'', f);
 }
 
-/* What tells this curve from others. */
+/* Prints the curve's legend: the attributes in which curves differ. */
 static void print_key(FILE *f, const struct curves *c, const struct trial *t)
 {
     bool roundings = false, products = false;
@@ -84,12 +85,12 @@ static int count_curves(const struct curves *c)
     int curves = 0;
 
     for (int i = 0; i < c->n; i++)
-        curves += drawable(&c->t[i]) && leader(c, i) == i;
+        curves += is_drawable(&c->t[i]) && curve_leader(c, i) == i;
     return curves;
 }
 
-/* Columns: cost, error, whether it is on the frontier, the format.  $all has the trials, $pointsK
- * those of the curve that trial K leads, and $lineK the best of these, which gnuplot sorts. */
+/* Writes a data block with columns cost, error, whether on the frontier, format. $all has all
+ * trials, $pointsK those on the curve that trial K leads, $lineK the best of these for the line. */
 static void write_data(FILE *f, const struct curves *c, const char *name, int curve, bool line)
 {
     if (curve < 0)
@@ -99,7 +100,8 @@ static void write_data(FILE *f, const struct curves *c, const char *name, int cu
     for (int i = 0; i < c->n; i++) {
         const struct trial *t = &c->t[i];
 
-        if (drawable(t) && (curve < 0 || leader(c, i) == curve) && (!line || best(c, i)))
+        if (is_drawable(t) && (curve < 0 || curve_leader(c, i) == curve) &&
+            (!line || is_best(c, i)))
             fprintf(f, "%.9g %.9g %d %s\n", t->cost, t->error, t->frontier, t->format);
     }
     fprintf(f, "END\n");
@@ -113,14 +115,14 @@ static void write_axes(FILE *f, const struct curves *c)
     double least = INFINITY, most = 0, room;
 
     for (int i = 0; i < c->n; i++)
-        if (drawable(&c->t[i])) {
+        if (is_drawable(&c->t[i])) {
             least = fmin(c->t[i].cost, least);
             most = fmax(c->t[i].cost, most);
         }
-    room = fmax(1.5, (most - least) / 6); /* for the leftmost label */
+    room = fmax(1.5, (most - least) / 6); /* space for the leftmost label */
     fprintf(f, "set terminal %s noenhanced font 'sans,13' background rgb 'white'\nset title ",
             c->png ? "pngcairo size 960,600" : "svg size 960,600 dynamic");
-    quoted(f, c->title);
+    print_quoted(f, c->title);
     fprintf(f,
             "\nset xlabel \"%s\"\nset ylabel 'relative error (Frobenius)'\n"
             "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
@@ -129,8 +131,8 @@ static void write_axes(FILE *f, const struct curves *c)
             seconds ? "set logscale x" : "set xtics 2");
 }
 
-/* A curve is drawn thinner than those before it, so that all that lie on one another are seen.  The
- * frontier bounds all trials from below and left, and its labels stand there. */
+/* Plots each curve thinner than those before it, so that coincident curves remain visible.  Labels
+ * are at the lower left of the frontier's points, where there are no other trials. */
 static void write_script(FILE *f, const void *user)
 {
     const struct curves *c = user;
@@ -138,14 +140,14 @@ static void write_script(FILE *f, const void *user)
 
     write_data(f, c, "all", -1, false);
     for (int i = 0; i < c->n; i++)
-        if (drawable(&c->t[i]) && leader(c, i) == i) {
+        if (is_drawable(&c->t[i]) && curve_leader(c, i) == i) {
             write_data(f, c, "points", i, false);
             write_data(f, c, "line", i, true);
         }
     write_axes(f, c);
     fprintf(f, "plot ");
     for (int i = 0; i < c->n; i++)
-        if (drawable(&c->t[i]) && leader(c, i) == i) {
+        if (is_drawable(&c->t[i]) && curve_leader(c, i) == i) {
             const double width = 2 + 2.5 * fmin(--behind, 4);
 
             color++;
@@ -169,7 +171,7 @@ bool explore_plot(const char *path, const char *title, enum sweep sweep, const s
 
     *absent = false;
     for (int i = 0; i < n; i++)
-        drawn += drawable(&t[i]);
+        drawn += is_drawable(&t[i]);
     if (!drawn)
         return complain("--plot: no error is finite and above zero, nothing to draw"), false;
     return gnuplot(path, "--plot", write_script, &c, absent);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Figure fallbacks: how much of log-normal data FP16 limbs (FP32-F) cannot hold.
  *
- * The library takes lines where they hold all, else windows.
- *
- * Tiles have 64 lines and 256 elements along k.  unscaled: a tile is out when an element leaves
- * [2^-14, 2^15); lines: when one of its lines, scaled as a whole, spreads over more than 28
- * binades; windows: when the tile leaves the 28 binades that hold most tiles of its block of lines.
- * A product of two tiles is out when one of them is.
+ * A tile has 64 lines and 256 elements along k.  It falls back to a wider scheme
+ *   unscaled: if an element is outside [2^-14, 2^15);
+ *   lines: if one of its lines, scaled over all of k, spans more than 28 binades;
+ *   windows: if the tile is outside the 28 binades that hold most tiles of its block of lines.
+ * A product of two tiles falls back if one of them does.  The library scales lines if they hold
+ * everything, else it uses windows.
  *
  *   source  Ma et al., ICS 2022, sections 4.3, 5.2 */
 #include "tools/figures/figures.h"
@@ -19,7 +19,7 @@ enum { LINES = 64, LENGTH = 256, LOW = -14, TOP = 15, WINDOW = 28, BLOCKS = 16, 
 static const char *const kinds[] = { "independent", "row levels", "tile levels" };
 enum { INDEPENDENT, ROW_LEVELS, TILE_LEVELS, KINDS };
 
-/* Exponents of a side: of every line in every tile. */
+/* Ranges of exponents in an operand: of every line in every tile, and of every tile. */
 struct side {
     int blocks, tiles;
     struct span {
@@ -27,15 +27,15 @@ struct side {
     } line[BLOCKS][TILES][LINES], tile[BLOCKS][TILES];
 };
 
-static struct span join(struct span a, struct span b)
+static struct span union_of(struct span a, struct span b)
 {
     return (struct span){ a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high };
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* exp(sigma N(0,1)) within the normal numbers. */
-static double level(double sigma, uint64_t *state)
+/* exp(sigma N(0,1)), redrawn until well within the normal numbers. */
+static double draw_level(double sigma, uint64_t *state)
 {
     double x;
 
@@ -45,52 +45,52 @@ static double level(double sigma, uint64_t *state)
     return x;
 }
 
-static void note(struct side *s, int64_t line, int64_t p, float x)
+static void note_exponent(struct side *s, int64_t line, int64_t p, float x)
 {
     struct span e = { ilogbf(x), ilogbf(x) };
     int64_t block = line / LINES, tile = p / LENGTH;
     struct span *l = &s->line[block][tile][line % LINES], *t = &s->tile[block][tile];
 
-    *l = p % LENGTH ? join(*l, e) : e;
-    *t = p % LENGTH || line % LINES ? join(*t, e) : e;
+    *l = p % LENGTH ? union_of(*l, e) : e;
+    *t = p % LENGTH || line % LINES ? union_of(*t, e) : e;
 }
 
-/* One operand of lines x k, element (i,p) at x[i row + p col]. */
-static void draw(int kind, double sigma, int64_t lines, int64_t k, float *x, int64_t row,
-                 int64_t col, struct side *s, uint64_t *state)
+/* Draws an operand of lines x k, element (i,p) at x[i row + p col], and notes its exponents. */
+static void draw_operand(int kind, double sigma, int64_t lines, int64_t k, float *x, int64_t row,
+                         int64_t col, struct side *s, uint64_t *state)
 {
     double tile[BLOCKS][TILES];
 
     for (int b = 0; b < s->blocks; b++)
         for (int t = 0; t < s->tiles; t++)
-            tile[b][t] = level(sigma, state);
+            tile[b][t] = draw_level(sigma, state);
     for (int64_t i = 0; i < lines; i++) {
-        double of_row = level(sigma, state);
+        double of_row = draw_level(sigma, state);
 
         for (int64_t p = 0; p < k; p++) {
             double y = kind == INDEPENDENT ?
-                           level(sigma, state) :
+                           draw_level(sigma, state) :
                            (kind == ROW_LEVELS ? of_row : tile[i / LINES][p / LENGTH]) *
                                exp2(6 * random_unit(state) - 3);
 
             x[i * row + p * col] = (float)y * (random_bits(state) >> 63 ? 1.0f : -1.0f);
-            note(s, i, p, (float)y);
+            note_exponent(s, i, p, (float)y);
         }
     }
 }
 
-/* ---- what is out ----------------------------------------------------------------------------- */
+/* ---- tiles that fall back -------------------------------------------------------------------- */
 
 typedef bool verdicts[BLOCKS][TILES];
 
-static void unscaled(const struct side *s, verdicts out)
+static void find_unscaled(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++)
         for (int t = 0; t < s->tiles; t++)
             out[b][t] = s->tile[b][t].low < LOW || s->tile[b][t].high >= TOP;
 }
 
-static void lines(const struct side *s, verdicts out)
+static void find_lines(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++) {
         bool bad = false;
@@ -99,7 +99,7 @@ static void lines(const struct side *s, verdicts out)
             struct span all = s->line[b][0][i];
 
             for (int t = 1; t < s->tiles; t++)
-                all = join(all, s->line[b][t][i]);
+                all = union_of(all, s->line[b][t][i]);
             bad |= all.high - all.low > WINDOW;
         }
         for (int t = 0; t < s->tiles; t++)
@@ -107,12 +107,12 @@ static void lines(const struct side *s, verdicts out)
     }
 }
 
-static bool fits(struct span t, int top)
+static bool is_in_window(struct span t, int top)
 {
     return t.high <= top && t.low > top - WINDOW;
 }
 
-static void windows(const struct side *s, verdicts out)
+static void find_windows(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++) {
         int best = 0, most = -1;
@@ -121,21 +121,21 @@ static void windows(const struct side *s, verdicts out)
             int count = 0;
 
             for (int q = 0; q < s->tiles; q++)
-                count += fits(s->tile[b][q], s->tile[b][t].high);
+                count += is_in_window(s->tile[b][q], s->tile[b][t].high);
             if (count > most) {
                 most = count;
                 best = s->tile[b][t].high;
             }
         }
         for (int t = 0; t < s->tiles; t++)
-            out[b][t] = !fits(s->tile[b][t], best);
+            out[b][t] = !is_in_window(s->tile[b][t], best);
     }
 }
 
-/* Shares of A's tiles and of products of tiles that are out. */
-static void shares(const struct side *a, const struct side *b,
-                   void (*judge)(const struct side *s, verdicts out), double *tiles,
-                   double *products)
+/* Shares of A's tiles, and of products of tiles, that fall back. */
+static void find_shares(const struct side *a, const struct side *b,
+                        void (*judge)(const struct side *s, verdicts out), double *tiles,
+                        double *products)
 {
     verdicts out[2];
     double bad = 0, good = 0;
@@ -156,8 +156,9 @@ static void shares(const struct side *a, const struct side *b,
     *products = 1 - good / (a->blocks * b->blocks * a->tiles);
 }
 
-/* The share of the product that the library gave to the wide scheme; NAN: it refused. */
-static double reported(struct figures *f, const struct factors *x, bool *ok)
+/* Share of the product that the library computed by the wide scheme; NAN: it refused the
+ * contract. */
+static double run_library(struct figures *f, const struct factors *x, bool *ok)
 {
     static const limber_contract fast = { .size = sizeof(limber_contract),
                                           .promise = LIMBER_CONTRACT_FAST,
@@ -181,21 +182,21 @@ static double reported(struct figures *f, const struct factors *x, bool *ok)
 static bool measure(struct figures *f, int kind, double sigma, const struct factors *x,
                     struct side side[2], struct table *data)
 {
-    static void (*const judges[])(const struct side *s, verdicts out) = { unscaled, lines,
-                                                                          windows };
+    static void (*const judges[])(const struct side *s, verdicts out) = { find_unscaled, find_lines,
+                                                                          find_windows };
     uint64_t state = 7;
     bool ok = true;
 
-    draw(kind, sigma, x->m, x->k, x->a, x->k, 1, &side[0], &state);
-    draw(kind, sigma, x->n, x->k, x->b, 1, x->n, &side[1], &state);
+    draw_operand(kind, sigma, x->m, x->k, x->a, x->k, 1, &side[0], &state);
+    draw_operand(kind, sigma, x->n, x->k, x->b, 1, x->n, &side[1], &state);
     table_add(data, "wn", kinds[kind], sigma);
     for (int i = 0; i < 3; i++) {
         double tiles, products;
 
-        shares(&side[0], &side[1], judges[i], &tiles, &products);
+        find_shares(&side[0], &side[1], judges[i], &tiles, &products);
         table_add(data, "nn", tiles, products);
     }
-    table_add(data, "n", reported(f, x, &ok));
+    table_add(data, "n", run_library(f, x, &ok));
     return ok;
 }
 

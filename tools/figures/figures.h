@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by the figures of `limber figures`. */
+ * Declarations that the figures of `limber figures` share. */
 #ifndef LIMBER_FIGURES_H
 #define LIMBER_FIGURES_H
 
 #include "tools/cli/cli.h"
 
 struct figures {
-    limber_context *ctx, *whole;    /* whole: one plan a product */
+    limber_context *ctx, *whole;    /* whole: a context that never partitions a product */
     const char *dir;
-    struct cJSON *json;             /* NULL: tables to stdout */
+    struct cJSON *json;             /* owned; NULL: tables go to stdout */
     int threads;
-    bool quick;                     /* sizes for tests */
-    bool undrawn;                   /* there is no gnuplot */
+    bool quick;                     /* small sizes, for tests */
+    bool undrawn;                   /* gnuplot is not installed */
 };
 
 enum { MOST_PICTURES = 2 };
 
-/* The first row has the heads; later rows are as long. */
+/* A table of strings, row by row.  The first row has the column heads. */
 struct table {
-    int columns, count; /* cells */
+    int columns, count; /* number of columns; number of cells */
     char **cell;
-    bool failed; /* no memory */
+    bool failed; /* out of memory */
 };
-/* Adds cells: w a word, n a number (NaN: an empty cell). */
+/* Adds a cell for each letter of kinds: w a string, n a number (NaN: an empty cell). */
 void table_add(struct table *t, const char *kinds, ...);
 
-/* gnuplot's commands for one picture NAME.svg of the data, which is $data. */
+/* gnuplot commands that draw NAME.svg from the data block $data. */
 struct picture {
     const char *name, *script;
     int height;
 };
 
-/* What a figure shows. */
+/* A figure's data and pictures. */
 struct figure {
     const char *name, *about;
-    const char *heads, *brief; /* of the data, and of what is printed instead (NULL: the data) */
+    /* heads: columns of the data; brief: columns of the summary that is printed instead (NULL: the
+     * data) */
+    const char *heads, *brief;
     bool (*fill)(struct figures *f, struct table *data, struct table *brief);
     struct picture picture[MOST_PICTURES];
 };
@@ -45,13 +47,13 @@ extern const struct figure figure_types, figure_sums, figure_range, figure_fallb
  * message. */
 bool figure_make(struct figures *f, const struct figure *figure);
 
-/* What is being done, to a terminal. */
+/* Prints progress if stderr is a terminal. */
 void figure_note(const struct figures *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Dense and row-major, all in one format. */
+/* Dense row-major matrices of one format: A, B and their product C. */
 struct factors {
     int64_t m, n, k;
     limber_format format;
@@ -61,10 +63,10 @@ bool factors_alloc(struct factors *x, int64_t m, int64_t n, int64_t k, const cha
 void factors_free(struct factors *x);
 limber_status factors_multiply(limber_context *ctx, const limber_contract *contract,
                                const struct factors *x, limber_report *report);
-/* Against MPFR, in up to 16 rows and columns. */
+/* Compares up to 16 rows and columns with MPFR. */
 struct verdict factors_check(const struct factors *x);
-/* The least time of one call: processor time where one thread works, since others may use the
- * machine.  NAN: the contract is refused; *failed: another failure, after a message. */
+/* Minimum time of one call: CPU time for one thread, since other programs may use the machine.
+ * NAN: the contract is refused; *failed: another failure, after a message. */
 double factors_time(const struct figures *f, limber_context *ctx, const limber_contract *contract,
                     const struct factors *x, limber_report *report, bool *failed);
 double random_unit(uint64_t *state); /* in [0,1) */

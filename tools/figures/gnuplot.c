@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Pictures by gnuplot.  Its script and data go through a pipe and its picture comes through a
- * descriptor, so that no file name is ever part of a script or a command. */
+ * Draws pictures with gnuplot.  Script and data go through a pipe and the picture returns through a
+ * descriptor, so that no file name is part of a script or a command. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -13,10 +13,10 @@
 
 extern char **environ;
 
-/* Starts gnuplot with its output in fd; its input is *in. */
-static int start(int fd, pid_t *child, FILE **in)
+/* Starts gnuplot with its output on fd; *in becomes its input. */
+static int start_gnuplot(int fd, pid_t *child, FILE **in)
 {
-    static char *const command[] = { "gnuplot", "-d", NULL };   /* -d: no settings of the user */
+    static char *const command[] = { "gnuplot", "-d", NULL }; /* -d: ignore the user's settings */
     posix_spawn_file_actions_t actions;
     int ends[2], error;
 
@@ -52,7 +52,7 @@ static bool draw(struct draft *d, const char *what, void (*script)(FILE *f, cons
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     FILE *in = NULL;
     pid_t child = 0;
-    int error = start(fileno(d->f), &child, &in);
+    int error = start_gnuplot(fileno(d->f), &child, &in);
     bool ok = !error;
 
     *absent = error == ENOENT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Figures mixed-sweep and overhead: products of unlike parts, by one plan, by plans of their own,
- * and by what the library decides.
+ * Figures mixed-sweep and overhead: products whose parts need different precision, computed by one
+ * plan, by a plan for each part, and as the library decides.
  *
  *   source  Ma et al., ICS 2022, figures 8 and 16 */
 #include "tools/figures/figures.h"
@@ -11,8 +11,8 @@
 
 enum { LINES = 64, LENGTH = 256, SCHEMES = 3 };
 
-/* Narrow elements are whole numbers of seven bits and a sign. */
-static double element(bool wide, bool exponents, uint64_t *state)
+/* A random element; narrow ones are integers of seven bits and a sign. */
+static double draw_element(bool wide, bool exponents, uint64_t *state)
 {
     double x = random_unit(state) - 0.5;
 
@@ -21,8 +21,9 @@ static double element(bool wide, bool exponents, uint64_t *state)
     return exponents ? ldexp(x, (int)(random_unit(state) * 120) - 60) : x;
 }
 
-/* A: wide blocks of lines, or wide tiles at random; B: the same tiles, or narrow. */
-static void fill(const struct factors *x, double share, bool tiles, bool exponents)
+/* Fills A with wide blocks of lines, or with randomly placed wide tiles.  B has wide tiles at
+ * random, too, or is narrow. */
+static void fill_operands(const struct factors *x, double share, bool tiles, bool exponents)
 {
     uint64_t state = 8;
     double *a = x->a, *b = x->b;
@@ -34,7 +35,7 @@ static void fill(const struct factors *x, double share, bool tiles, bool exponen
                 uint64_t tile = (uint64_t)(side << 40 | (i / LINES) << 20 | p / LENGTH) * 7919 + 1;
                 bool wide = tiles ? random_unit(&tile) < share :
                                     !side && (double)(i / LINES) < share * (double)blocks - 0.5;
-                double y = element(wide, exponents, &state);
+                double y = draw_element(wide, exponents, &state);
 
                 if (side)
                     b[p * x->n + i] = y;
@@ -49,7 +50,7 @@ static const struct sweep {
     const char *name;
     limber_promise promise;
     bool tiles, exponents;
-    const char *scheme[SCHEMES]; /* beside the choice for the whole */
+    const char *scheme[SCHEMES]; /* schemes for the whole product, besides the chosen one */
 } sweeps[] = {
     { "native rows",
       LIMBER_CONTRACT_NATIVE,
@@ -125,7 +126,7 @@ static bool fill_sweep(struct figures *f, struct table *data, struct table *brie
         struct best worst = { 0, 0 };
 
         for (int share = 0; share <= 10 && ok; share += f->quick ? 5 : 1) {
-            fill(&x, share / 10.0, sweeps[i].tiles, sweeps[i].exponents);
+            fill_operands(&x, share / 10.0, sweeps[i].tiles, sweeps[i].exponents);
             ok = measure_share(f, &sweeps[i], &x, share / 10.0, data, &worst);
         }
         table_add(brief, "wnn", sweeps[i].name, worst.ratio, worst.share);
@@ -145,7 +146,7 @@ const struct figure figure_sweep = {
 
 /* ---- overhead -------------------------------------------------------------------------------- */
 
-/* The scan and the decision, then the parts, of the quickest of a few calls. */
+/* Measures scan and decision, then the parts, in the fastest of a few calls. */
 static bool measure_overhead(struct figures *f, const char *name, limber_promise promise,
                              const struct factors *x, struct table *data)
 {
@@ -188,7 +189,7 @@ static bool fill_overhead(struct figures *f, struct table *data, struct table *b
 
         ok = factors_alloc(&x, n, n, n, "f64");
         for (int s = 0; s < SWEEPS && ok; s++) {
-            fill(&x, 0.4, sweeps[s].tiles, sweeps[s].exponents);
+            fill_operands(&x, 0.4, sweeps[s].tiles, sweeps[s].exponents);
             ok = measure_overhead(f, sweeps[s].name, sweeps[s].promise, &x, data);
         }
         factors_free(&x);

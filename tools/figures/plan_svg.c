@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber plan --svg: operands by their tiles' exponents and bits, groups of lines, and which scheme
- * computes which part of C.
+ * limber plan --svg: draws exponents and bits of the operands' tiles, groups of lines, and the
+ * scheme that computes each part of C.
  *
- * Cells of one colour are one path; neighbours in it are merged into rectangles.
+ * All cells of a colour are one SVG path, in which adjacent cells are merged into rectangles.
  *
  * source  colours: viridis and cividis (van der Walt, Smith, 2015; Nunez et al., 2018), equal steps
  * to the eye; of schemes those of Tol (2021) */
@@ -25,7 +25,8 @@ enum {
     TOP = 64,
     LEVELS = 24
 };
-enum { CODE_zero, CODE_special, CODE_first };   /* of cells; then levels, or rectangles of C */
+/* codes of cells; larger ones are colour levels, or rectangles of C */
+enum { CODE_zero, CODE_special, CODE_first };
 
 static const uint32_t viridis[] = { 0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e,
                                     0x1f9e89, 0x35b779, 0x6ece58, 0xb5de2b, 0xfde725 };
@@ -50,7 +51,7 @@ struct drawing {
     const limber_inspection *inspection;
     const limber_cut *cut;
     const limber_report *r;
-    double pixels;              /* of an element */
+    double pixels;              /* size of an element in pixels */
     struct scale exponents, bits;
     const char *scheme[LIMBER_PARTS];
     int schemes;
@@ -62,7 +63,7 @@ struct box {
 
 /* ---- colours and text ------------------------------------------------------------------------ */
 
-static uint32_t between(uint32_t a, uint32_t b, double t)
+static uint32_t blend(uint32_t a, uint32_t b, double t)
 {
     uint32_t colour = 0;
 
@@ -80,7 +81,7 @@ static uint32_t colour_at(const struct scale *s, double t)
     int i = (int)(t * (STOPS - 1));
 
     i = i > STOPS - 2 ? STOPS - 2 : i;
-    return between(s->stop[i], s->stop[i + 1], t * (STOPS - 1) - i);
+    return blend(s->stop[i], s->stop[i + 1], t * (STOPS - 1) - i);
 }
 
 static int levels(const struct scale *s)
@@ -98,9 +99,9 @@ static uint32_t level_colour(const struct scale *s, int level)
     return colour_at(s, levels(s) > 1 ? (double)level / (levels(s) - 1) : 0.5);
 }
 
-static void words(const struct drawing *d, double x, double y, const char *format, ...)
+static void draw_text(const struct drawing *d, double x, double y, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static void words(const struct drawing *d, double x, double y, const char *format, ...)
+static void draw_text(const struct drawing *d, double x, double y, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -128,8 +129,7 @@ struct field {
     uint8_t code[CELLS][CELLS];
 };
 
-/* The rectangle of equal codes that begins at (y, x), to the right and then down; it is taken out.
- */
+/* Removes the largest rectangle of equal codes from (y, x) on, grown to the right and then down. */
 static void merge(struct field *f, int64_t y, int64_t x, int64_t *h, int64_t *w)
 {
     uint8_t code = f->code[y][x];
@@ -146,7 +146,7 @@ static void merge(struct field *f, int64_t y, int64_t x, int64_t *h, int64_t *w)
         memset(&f->code[y + i][x], CODE_zero, (size_t)*w);
 }
 
-static double edge(double from, double size, int64_t i, int64_t n)
+static double cell_edge(double from, double size, int64_t i, int64_t n)
 {
     return round(10 * (from + size * (double)i / (double)n)) / 10;
 }
@@ -167,10 +167,11 @@ static void draw_code(const struct drawing *d, struct field *f, struct box b, ui
                 fprintf(d->f, "<path fill=\"%s\" d=\"", fill);
             any = true;
             merge(f, y, x, &h, &w);
-            left = edge(b.x, b.w, x, f->g.across);
-            top = edge(b.y, b.h, y, f->g.down);
-            fprintf(d->f, "M%g %gh%gv%gH%gz", left, top, edge(b.x, b.w, x + w, f->g.across) - left,
-                    edge(b.y, b.h, y + h, f->g.down) - top, left);
+            left = cell_edge(b.x, b.w, x, f->g.across);
+            top = cell_edge(b.y, b.h, y, f->g.down);
+            fprintf(d->f, "M%g %gh%gv%gH%gz", left, top,
+                    cell_edge(b.x, b.w, x + w, f->g.across) - left,
+                    cell_edge(b.y, b.h, y + h, f->g.down) - top, left);
         }
     if (any)
         fputs("\"/>\n", d->f);
@@ -207,7 +208,7 @@ static void draw_operand(const struct drawing *d, int side, bool bits, struct bo
     draw_field(d, &f, b, s);
 }
 
-/* Groups of blocks beside what they cut: A's to the left, B's on top. */
+/* Draws the groups of an operand's blocks beside the result: A's to the left, B's on top. */
 static void draw_groups(const struct drawing *d, int side, struct box of)
 {
     int64_t n = d->cut->blocks[side], step = (n + CELLS - 1) / CELLS;
@@ -241,7 +242,8 @@ static const char *colour_of(const struct drawing *d, const char *scheme)
     return scheme_colour[scheme_of(d, scheme) % SCHEMES];
 }
 
-/* Stripes, as broad as the shares of a rectangle's parts; what tiles of zeros spare stays white. */
+/* Defines a fill pattern with stripes as wide as the shares of a rectangle's parts.  The share that
+ * tiles of zeros save stays white. */
 static void define_stripes(const struct drawing *d, int g, int h)
 {
     enum { PERIOD = 12 };
@@ -298,7 +300,7 @@ static void draw_scale(const struct drawing *d, const struct scale *s, double x,
     enum { LENGTH = 200, TICKS = 5 };
     int n = levels(s), ticks = n < TICKS ? n : TICKS;
 
-    words(d, x, y, "%s", what);
+    draw_text(d, x, y, "%s", what);
     for (int i = 0; i < n; i++) {
         char fill[16];
 
@@ -311,7 +313,7 @@ static void draw_scale(const struct drawing *d, const struct scale *s, double x,
         int64_t value =
             s->least + ((int64_t)level * (s->most - s->least) + (n - 1) / 2) / (n > 1 ? n - 1 : 1);
 
-        words(d, x + (level + 0.5) * LENGTH / n - 6, y + 27, "%lld", (long long)value);
+        draw_text(d, x + (level + 0.5) * LENGTH / n - 6, y + 27, "%lld", (long long)value);
     }
 }
 
@@ -319,7 +321,7 @@ static void draw_key(const struct drawing *d, double x, double y, const char *fi
                      const char *text)
 {
     rectangle(d, (struct box){ x, y - 9, 11, 11 }, fill, "#999");
-    words(d, x + 17, y, "%s", text);
+    draw_text(d, x + 17, y, "%s", text);
 }
 
 static void draw_groups_key(const struct drawing *d, double x, double *y)
@@ -355,7 +357,7 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
             cost += p->cost;
             bound = p->bound > bound ? p->bound : bound;
         }
-        if (cost > 0) /* not without a plan */
+        if (cost > 0) /* a plan predicts costs; a run without one does not */
             snprintf(seconds, sizeof seconds, "%.3g s predicted, ", cost);
         snprintf(text, sizeof text, "%s: %.3g%% of products, %sbound %.3g", d->scheme[i],
                  100 * share, seconds, bound);
@@ -395,20 +397,20 @@ static void draw_page(struct drawing *d)
     fputs("</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
           "<g shape-rendering=\"crispEdges\">\n",
           d->f);
-    words(d, LEFT, 20, "%s times %s: %lld x %lld, inner %lld", d->p->name[0], d->p->name[1],
-          (long long)m, (long long)n, (long long)k);
+    draw_text(d, LEFT, 20, "%s times %s: %lld x %lld, inner %lld", d->p->name[0], d->p->name[1],
+              (long long)m, (long long)n, (long long)k);
     for (int side = 0; side < 2; side++) {
         struct box *of = side ? &b : &a;
 
         bits[side].y += high + GAP;
-        words(d, of->x, of->y - STRIP - 8, "%s, largest exponents", name[side]);
-        words(d, of->x, bits[side].y - STRIP - 8, "%s, significant bits", name[side]);
+        draw_text(d, of->x, of->y - STRIP - 8, "%s, largest exponents", name[side]);
+        draw_text(d, of->x, bits[side].y - STRIP - 8, "%s, significant bits", name[side]);
         draw_operand(d, side, false, *of);
         draw_operand(d, side, true, bits[side]);
         draw_groups(d, side, *of);
         draw_groups(d, side, bits[side]);
     }
-    words(d, c.x, c.y - STRIP - 8, "C, by scheme");
+    draw_text(d, c.x, c.y - STRIP - 8, "C, by scheme");
     draw_result(d, c);
     y = a.y + high + GAP;
     draw_scale(d, &d->exponents, c.x, y, "largest exponent of a tile of 64 x 64");

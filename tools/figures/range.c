@@ -50,7 +50,7 @@ static const struct call {
 };
 enum { WIDTHS = sizeof widths / sizeof *widths, CALLS = sizeof calls / sizeof *calls };
 
-/* Rows of one phi; the first call is what others are compared with. */
+/* Adds the rows for one phi; ratios are to the first contract. */
 static bool measure(struct figures *f, double phi, const struct factors *x, struct table *data)
 {
     double base = NAN, cost = NAN;
@@ -86,8 +86,8 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "for [i=" from ":" to "] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with " style
 #define SLICES(y) CURVES("8", "9", y, "linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]")
 
-/* Six lines lie on one another, each narrower than those below, by two points at either side; the
- * key has them in one width. */
+/* Six curves coincide, so each is two points narrower than those below it; the legend shows all in
+ * one width. */
 /* clang-format off */
 static const char accuracy[] = HEAD
     "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\nset yrange [0.01:]\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Figure reductions: how the error of a sum grows with its length in each way to carry it, and how
- * many of its additions change nothing.
+ * Figure reductions: the error of a sum over its length for each kind of accumulation, and the
+ * share of additions that change nothing (swallowed).
  *
  *   source  "additions whose ratio exceeds 2^11 are swallowed" of a published guide for operators
  *           in FP16; docs/operators.md, "Reductions" */
@@ -15,7 +15,7 @@ enum { LEAST = 16, MOST_COUNT = 1 << 20, CARRIES = 4, REPEATS = 8 };
 
 static const char *const formats[] = { "f16", "bf16" };
 
-/* Sums of `repeats` rows, in binary64. */
+/* Sums each of `repeats` rows, in binary64. */
 static bool add_up(limber_context *ctx, limber_format f, const void *x, int64_t count, int repeats,
                    limber_carry carry, double *sum, uint64_t *swallowed)
 {
@@ -34,8 +34,8 @@ static bool add_up(limber_context *ctx, limber_format f, const void *x, int64_t 
     return limber_reduce(ctx, &r) == LIMBER_STATUS_OK || !complain("%s", limber_error_text());
 }
 
-/* One line: errors relative to the exact sum of absolute values, root mean squares over rows; then
- * shares of swallowed additions. */
+/* Adds a row: root mean squares, over repeats, of errors relative to the exact sum of absolute
+ * values; then shares of swallowed additions. */
 static bool measure(struct figures *f, limber_format format, int64_t count, bool is_signed,
                     struct table *data)
 {

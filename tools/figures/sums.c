@@ -14,7 +14,8 @@
 
 enum { LEAST = 64, MOST_K = 16384, CHUNK = 64, LIMBS = 3, ROWS = 6 };
 
-/* Rows behind the first share the second accumulator. */
+/* An emulation of FP32 by limbs. row: pairs of limbs whose products are summed.  The first row has
+ * its own accumulator, all others share a second one. */
 struct emulation {
     const char *name, *limb, *unit;
     int limbs, shift, rows;
@@ -33,8 +34,8 @@ static const struct emulation emulations[] = {
 };
 enum { EMULATIONS = sizeof emulations / sizeof *emulations, CURVES = 2 + 2 * EMULATIONS };
 
-/* limb[i] of n numbers, as binary32. */
-static bool cut(const struct emulation *e, const float *x, int64_t n, float *limb[LIMBS])
+/* Splits n numbers into limbs, which are stored as binary32. */
+static bool split_limbs(const struct emulation *e, const float *x, int64_t n, float *limb[LIMBS])
 {
     limber_format f = format_of(e->limb), f64 = format_of("f64"), f32 = format_of("f32");
 
@@ -56,7 +57,8 @@ static bool cut(const struct emulation *e, const float *x, int64_t n, float *lim
     return true;
 }
 
-/* Rows from .. to of the table, one behind the other in every chunk of k, as one product. */
+/* Computes rows [from, to) of the table as one product with one accumulator: along k, each chunk
+ * has its rows one after the other. */
 static bool accumulate(limber_context *ctx, const struct emulation *e, const struct factors *x,
                        float *a[LIMBS], float *b[LIMBS], int from, int to, const char *words,
                        float *c)
@@ -99,8 +101,8 @@ static bool emulate(limber_context *ctx, const struct emulation *e, bool promote
     bool ok;
 
     snprintf(words, sizeof words, "%s%s", e->unit, promoted ? " group=64 outer=f32" : "");
-    ok = (c || !complain("figures: out of memory")) && cut(e, x->a, x->m * x->k, limb[0]) &&
-         cut(e, x->b, x->k * x->n, limb[1]) &&
+    ok = (c || !complain("figures: out of memory")) && split_limbs(e, x->a, x->m * x->k, limb[0]) &&
+         split_limbs(e, x->b, x->k * x->n, limb[1]) &&
          accumulate(ctx, e, x, limb[0], limb[1], 0, 1, words, c) &&
          accumulate(ctx, e, x, limb[0], limb[1], 1, e->rows, e->unit, c + n);
     for (int64_t i = 0; i < n && ok; i++)
@@ -112,7 +114,7 @@ static bool emulate(limber_context *ctx, const struct emulation *e, bool promote
     return ok;
 }
 
-static bool chain(limber_context *ctx, const struct factors *x)
+static bool multiply_simulated(limber_context *ctx, const struct factors *x)
 {
     limber_contract contract = { .size = sizeof(limber_contract),
                                  .promise = LIMBER_CONTRACT_SIMULATE };
@@ -124,7 +126,7 @@ static bool chain(limber_context *ctx, const struct factors *x)
            !complain("%s", limber_error_text());
 }
 
-static bool native(limber_context *ctx, const struct factors *x)
+static bool multiply_native(limber_context *ctx, const struct factors *x)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_NATIVE,
@@ -134,7 +136,7 @@ static bool native(limber_context *ctx, const struct factors *x)
            !complain("%s", limber_error_text());
 }
 
-/* One line: errors in u |A||B|, then in units in the last place of the exact elements. */
+/* Adds a row of the figure: errors in u |A||B|, then in ulp of the exact elements. */
 static bool measure(struct figures *f, int64_t k, bool is_signed, struct table *data)
 {
     int64_t side = f->quick ? 4 : 8;
@@ -151,8 +153,8 @@ static bool measure(struct figures *f, int64_t k, bool is_signed, struct table *
     for (int i = 0; i < CURVES && ok; i++) {
         struct verdict v;
 
-        ok = i == 0 ? chain(f->whole, &x) :
-             i == 1 ? native(f->whole, &x) :
+        ok = i == 0 ? multiply_simulated(f->whole, &x) :
+             i == 1 ? multiply_native(f->whole, &x) :
                       emulate(f->whole, &emulations[(i - 2) / 2], i % 2, &x);
         v = ok ? factors_check(&x) : (struct verdict){ .ulp = 0 };
         table_add(data, "n", v.relative * 0x1p24);

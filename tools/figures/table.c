@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The tables of figures, as text, CSV, JSON and pictures. */
+ * Tables of figures as text, CSV, JSON and pictures. */
 #define _GNU_SOURCE
 #include "tools/figures/figures.h"
 
@@ -44,14 +44,14 @@ void table_add(struct table *t, const char *kinds, ...)
     va_end(args);
 }
 
-static void clear(struct table *t)
+static void clear_table(struct table *t)
 {
     for (int i = 0; i < t->count; i++)
         free(t->cell[i]);
     free(t->cell);
 }
 
-/* A table begins with its heads. */
+/* Makes a table whose first row has these heads. */
 static struct table with_heads(const char *heads)
 {
     char copy[512], *rest = copy;
@@ -63,7 +63,7 @@ static struct table with_heads(const char *heads)
     return t;
 }
 
-/* ---- what becomes of a table ----------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void print_text(const struct table *t)
 {
@@ -112,8 +112,8 @@ static cJSON *json_rows(const struct table *t)
     return rows;
 }
 
-static void report(struct figures *f, const char *name, const struct table *data,
-                   const struct table *brief)
+static void add_report(struct figures *f, const char *name, const struct table *data,
+                       const struct table *brief)
 {
     cJSON *j;
 
@@ -142,8 +142,9 @@ static void write_script(FILE *out, const void *user)
     fprintf(out,
             "set terminal svg size 900,%d dynamic enhanced font 'sans,13' background rgb "
             "'white'\nset datafile separator ','\nset grid\n"
-            "set linetype 5 lc rgb '#cc79a7'\n" /* gnuplot's is a yellow that white swallows */
-            "set linetype 9 lc rgb '#8c564b'\n" /* and its ninth is its first again */
+            /* gnuplot's own colour 5 is a yellow that is hard to see on white */
+            "set linetype 5 lc rgb '#cc79a7'\n"
+            "set linetype 9 lc rgb '#8c564b'\n" /* gnuplot's own colour 9 repeats the first */
             "$data << END\n",
             d->picture->height);
     write_lines(out, d->data, d->data->columns);
@@ -173,8 +174,8 @@ static bool write_csv(const struct figures *f, const char *name, const struct ta
     return ok;
 }
 
-/* Where there is no gnuplot, that is said once and the data is kept. */
-static bool draw(struct figures *f, const struct picture *p, const struct table *t)
+/* Draws a picture.  Without gnuplot a message is printed once and the data file is kept. */
+static bool draw_picture(struct figures *f, const struct picture *p, const struct table *t)
 {
     const struct drawing d = { p, t };
     char *path = f->undrawn ? NULL : path_of(f, p->name, "svg");
@@ -195,10 +196,10 @@ bool figure_make(struct figures *f, const struct figure *figure)
     figure_note(f, "%s", "");
     ok = ok && write_csv(f, figure->name, &data);
     for (int i = 0; ok && i < MOST_PICTURES && figure->picture[i].name; i++)
-        ok = draw(f, &figure->picture[i], &data);
+        ok = draw_picture(f, &figure->picture[i], &data);
     if (ok)
-        report(f, figure->name, &data, &brief);
-    clear(&data);
-    clear(&brief);
+        add_report(f, figure->name, &data, &brief);
+    clear_table(&data);
+    clear_table(&brief);
     return ok;
 }

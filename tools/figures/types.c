@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Figure type-error: what representing one binary32 number by limbs costs, binade by binade.
- *
- * published: the sum of the limbs as their papers define them, unscaled, by conversions; scaled: x
- * 1 under `fast`, where each x is a line with a scale of its own; beside 1: lines (x, 1), whose
- * scale has to serve both.
+ * Figure type-error: error of representing a binary32 number by limbs, for each binade.
+ *   published: the sum of unscaled limbs, converted as the papers define;
+ *   scaled: x * 1 under `fast`, where each x is a line with a scale of its own;
+ *   beside 1: lines (x, 1), whose elements share a scale.
  *
  *   source  Ma et al., ICS 2022, figure 14 */
 #include "tools/figures/figures.h"
@@ -17,7 +16,8 @@ enum { LOWEST = -140, HIGHEST = 127, BINADES = HIGHEST - LOWEST + 1, MOST = 400 
 
 struct type {
     const char *name, *limb, *scheme;
-    int limbs, shift, bits;     /* held: to a relative error of 2^-bits */
+    /* bits: the relative error of representable numbers is at most 2^-bits */
+    int limbs, shift, bits;
 };
 static const struct type types[] = {
     { "FP16", "f16", NULL, 1, 0, 11 },        { "BF16", "bf16", NULL, 1, 0, 8 },
@@ -29,7 +29,7 @@ enum { TYPES = sizeof types / sizeof *types };
 static const int scaling[] = { 3, 5, 6 };
 enum { SCALING = sizeof scaling / sizeof *scaling };
 
-/* Relative error; what is not finite is lost, an error of 1. */
+/* Relative error, at most 1; NaN and infinities have an error of 1. */
 static double error_of(double got, double x)
 {
     double e = fabs(got - x) / fabs(x);
@@ -37,7 +37,7 @@ static double error_of(double got, double x)
     return e < 1 ? e : 1;
 }
 
-static double published(const struct type *t, float x)
+static double published_error(const struct type *t, float x)
 {
     limber_format limb = format_of(t->limb), f64 = format_of("f64");
     double rest = x, sum = 0;
@@ -62,25 +62,25 @@ static float in_binade(int e, uint64_t *state)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static bool held(const struct type *t, float x)
+static bool is_held(const struct type *t, float x)
 {
-    return published(t, x) <= ldexp(1, -t->bits);
+    return published_error(t, x) <= ldexp(1, -t->bits);
 }
 
-/* The end of what is held from 1 upwards, by bisection of the codes. */
-static float top(const struct type *t)
+/* Largest x such that all numbers from 1 to x are representable, by bisection over codes. */
+static float largest_held(const struct type *t)
 {
     float one = 1, most = FLT_MAX, x;
     uint32_t low, high, middle;
 
     memcpy(&low, &one, 4);
     memcpy(&high, &most, 4);
-    if (held(t, most))
+    if (is_held(t, most))
         return most;
     while (high - low > 1) {
         middle = low + (high - low) / 2;
         memcpy(&x, &middle, 4);
-        if (held(t, x))
+        if (is_held(t, x))
             low = middle;
         else
             high = middle;
@@ -89,19 +89,21 @@ static float top(const struct type *t)
     return x;
 }
 
-/* The least x half-way between two values of the first limb, below the top, that is lost. */
+/* The smallest midpoint between two values of the first limb that is below largest_held() and not
+ * representable. */
 static double lost_tie(const struct type *t)
 {
-    double end = top(t);
+    double end = largest_held(t);
     int p = format_of(t->limb).frac_bits;
 
     for (int e = 0; t->limbs > 1 && ldexp(1, e) < end; e++)
-        if (!held(t, (float)ldexp(1 + ldexp(1, -p - 1), e)))
+        if (!is_held(t, (float)ldexp(1 + ldexp(1, -p - 1), e)))
             return ldexp(1 + ldexp(1, -p - 1), e);
     return NAN;
 }
 
-/* error[b] of binades; the first of those that are held up to binade 0. */
+/* Adds a line of the summary: the range of representable binades around 1 and its largest error.
+ * error[b] belongs to binade LOWEST + b. */
 static void brief_line(struct table *s, const char *name, const char *limbs, int bits,
                        const double *error, double to, double tie)
 {
@@ -121,11 +123,11 @@ static void brief_line(struct table *s, const char *name, const char *limbs, int
 /* ---- by the library -------------------------------------------------------------------------- */
 
 struct samples {
-    int each; /* of a binade */
+    int each; /* samples in each binade */
     float x[BINADES * MOST];
 };
 
-/* The largest error of each binade from b on; false after a message. */
+/* Measures the largest error of each binade from b on; false after a message. */
 static bool multiply(limber_context *ctx, const struct type *t, const struct samples *s, int b,
                      int binades, bool beside, double *error)
 {
@@ -206,15 +208,15 @@ static bool fill(struct figures *f, const struct samples *s, struct table *data,
         table_add(data, "n", (double)(b + LOWEST));
         for (int t = 0; t < TYPES; t++) {
             for (int i = 0; i < s->each; i++)
-                plain[t][b] = fmax(plain[t][b], published(&types[t], s->x[b * s->each + i]));
+                plain[t][b] = fmax(plain[t][b], published_error(&types[t], s->x[b * s->each + i]));
             table_add(data, "n", plain[t][b]);
         }
         for (int i = 0; i < 2 * SCALING; i++)
             table_add(data, "n", scaled[i / SCALING][i % SCALING][b]);
     }
     for (int t = 0; t < TYPES && ok; t++)
-        brief_line(brief, types[t].name, "published", types[t].bits, plain[t], top(&types[t]),
-                   lost_tie(&types[t]));
+        brief_line(brief, types[t].name, "published", types[t].bits, plain[t],
+                   largest_held(&types[t]), lost_tie(&types[t]));
     for (int i = 0; i < 2 * SCALING && ok; i++)
         brief_line(brief, types[scaling[i % SCALING]].name, i < SCALING ? "scaled" : "beside 1",
                    types[scaling[i % SCALING]].bits, scaled[i / SCALING][i % SCALING], NAN, NAN);

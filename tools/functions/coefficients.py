@@ -18,8 +18,8 @@ mp.dps = 60
 
 
 def interpolate(f, low, high, degree):
-    """Coefficients in powers of x, the lowest first, of the polynomial through f at Chebyshev
-    nodes of [low, high]."""
+    """Coefficients, lowest power first, of the polynomial that interpolates f at Chebyshev nodes of
+    [low, high]."""
     n = degree + 1
     nodes = [(low + high) / 2 + (high - low) / 2 * cos(pi * (2 * i + 1) / (2 * n))
              for i in range(n)]
@@ -49,7 +49,8 @@ def double(x):
 
 
 def emit(name, what, f, low, high, degree, weight):
-    """weight(x): the error of the function for an error of 1 of the polynomial, relative."""
+    """Prints a table. weight(x): relative error of the function per unit error of the
+    polynomial."""
     poly = [mpf(float(c)) for c in interpolate(f, low, high, degree)]
     worst = max(abs((value(poly, x) - f(x)) * weight(x))
                 for x in (low + (high - low) * (mpf(i) + mpf(1) / 2) / 400 for i in range(400)))
@@ -67,13 +68,14 @@ def series(name, what, coefficients):
 
 
 def cut(x, bits):
-    """x with its first bits only, toward zero."""
+    """Truncates x to its first bits."""
     scale = mpf(2) ** (bits - 1 - int(floor(log(abs(x), 2))))
     return (floor(abs(x) * scale) / scale) * (1 if x > 0 else -1)
 
 
 def parts(name, what, x, bits):
-    """x as a sum of constants: bits[i] bits of what is left, at last the nearest double."""
+    """Splits x into constants: the i-th has bits[i] bits of the remainder, the last one is the
+    nearest double."""
     print(f"/* {what} */")
     for i, b in enumerate(bits + [53]):
         part = cut(x, b) if b < 53 else mpf(float(x))

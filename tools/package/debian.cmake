@@ -1,4 +1,4 @@
-# What Debian's policy asks of a package beyond the files of an installation: cpack runs this on the
+# Changes to an installation that Debian's policy for packages requires; cpack runs this on the
 # folder that it packs.
 set(_share ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share)
 set(_doc ${_share}/doc/limber)
@@ -16,7 +16,7 @@ file(WRITE ${_doc}/changelog
      "limber (${CPACK_PACKAGE_VERSION}) unstable; urgency=low\n\n"
      "  * CHANGELOG.md tells what is new.\n\n"
      " -- ${CPACK_PACKAGE_CONTACT}  Thu, 01 Jan 2026 00:00:00 +0000\n")
-# The linker looks into /usr/lib by itself.
+# The linker searches /usr/lib by itself.
 set(_lib ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/lib)
 file(GLOB _libraries ${_lib}/*.so ${_lib}/limber/*.so*)
 foreach(_file ${_libraries})
@@ -29,11 +29,11 @@ file(WRITE ${_share}/lintian/overrides/limber
 "# One package has the library, its headers and the command line.
 limber: package-name-doesnt-match-sonames *
 limber: link-to-shared-library-in-wrong-package *
-# These are loaded by name (LD_PRELOAD); nothing is linked with a version of them.
+# These libraries are loaded by name (LD_PRELOAD); nothing links to a version of them.
 limber: shared-library-lacks-version *
-# It is found by its prefix, wherever that is.
+# It is found relative to its prefix.
 limber: pkg-config-unavailable-for-cross-compilation *
-# CPack writes them.
+# CPack writes these files.
 limber: maintscript-calls-ldconfig *
 ")
 

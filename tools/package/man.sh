@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Man pages from what is there: limber(1) from --help, limber(3) from the headers.
+# Generates man pages: limber(1) from --help, limber(3) from the headers.
 set -eu
 export LC_ALL=C
 
@@ -15,7 +15,7 @@ example: LIMBER=build/tools/limber sh tools/package/man.sh 1 build/man 0.2.0
 TEXT
 }
 
-# A line as it stands: neither backslashes nor leading points mean anything.
+# Escapes backslashes and leading points, so that a line appears literally.
 plain() {
     sed 's/\\/\\e/g; s/^\([.'\'']\)/\\\&\1/; s/-/\\-/g'
 }
@@ -41,7 +41,7 @@ page1() {
     printf '.SH SEE ALSO\n.BR limber (3)\n'
 }
 
-# Each declaration of LIMBER_API with the comment before it.
+# Prints each LIMBER_API declaration with the comment before it.
 page3() {
     head_of 3 limber "products of matrices, convolutions and functions in any format"
     printf '.SH SYNOPSIS\n.nf\n#include <limber/limber.h>\n.fi\nLink with \\-llimber.\n'

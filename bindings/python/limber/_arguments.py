@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What callers say: contracts, formats and types by name, scalars, sides."""
+"""Converts what callers pass: contracts, formats and types by name, scalars, sides."""
 import ctypes
 import difflib
 import os
@@ -21,7 +21,7 @@ _PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simul
 
 
 def unit_of(words, what):
-    """A limber_unit from a preset's name and words."""
+    """A limber_unit from words: a preset's name, and changes to it."""
     made = C.Unit()
     if not isinstance(words, str) or "\0" in words:
         raise BadArgument(f"{what} = {words!r}: no words of a unit")
@@ -33,13 +33,14 @@ def unit_of(words, what):
 
 
 def near(word, names):
-    """Names that look like the word, for the end of a message."""
+    """Known names that resemble the word, as the end of a message."""
     found = difflib.get_close_matches(word, names)
     return "; near: " + ", ".join(found) if found else ""
 
 
 def contract_of(text, scheme, slices, background=False):
-    """A limber_contract.  None is native, as in C and on the command line, but for slices."""
+    """A limber_contract. text None means native, as in C and on the command line, unless slices are
+    given."""
     slices = integer(slices, "slices", 0)
     text = ("fast" if slices else "native") if text is None else text
     word, _, value = str(text).partition("=")
@@ -64,7 +65,7 @@ def contract_of(text, scheme, slices, background=False):
 
 
 def address(scalar):
-    """Of the memory that _scalar made, which the caller keeps."""
+    """The address of the memory that scalar_of made; the caller keeps that memory alive."""
     return None if scalar is None else ctypes.cast(ctypes.c_char_p(scalar), c_void_p)
 
 
@@ -133,7 +134,7 @@ def is_left(side):
 
 
 def _one_scalar(x, c, what):
-    """Memory of one number in C's format (of integers i64)."""
+    """Memory with one number in C's format (for integers in i64)."""
     room = (ctypes.c_char * 16)()
     try:
         if c.name[0] in "iu":

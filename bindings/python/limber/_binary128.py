@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers of binary128 as integers of 128 bits: from and to numbers, and their arithmetic, by
-Python's exact integers."""
+"""Numbers of binary128 as integers of 128 bits: conversion from and to Python's numbers, and
+arithmetic by Python's exact integers."""
 import math
 import numbers
 import operator
@@ -23,12 +23,12 @@ def _pack(m, e):
         lost, half = m & ((1 << (q - e)) - 1), 1 << (q - e - 1)
         m >>= q - e
         m += lost > half or (lost == half and m & 1)
-    return min(((q - _LEAST) << _FRACTION) + m, INF)   # m's leading bit counts the exponent on
+    return min(((q - _LEAST) << _FRACTION) + m, INF)   # a carry out of m increments the exponent
 
 
 def _ratio(numerator, denominator, e=0):
-    """The bits of a positive quotient times 2^e, rounded to nearest-even: from enough of its bits,
-    and one that says whether there are more."""
+    """The bits of a positive quotient times 2^e, rounded to nearest-even.  Enough quotient bits are
+    computed, and a sticky bit tells whether the remainder is nonzero."""
     s = max(_FRACTION + 4 + denominator.bit_length() - numerator.bit_length(), 0)
     q, rest = divmod(numerator << s, denominator)
     return _pack(q << 1 | (rest != 0), e - s - 1)
@@ -42,7 +42,7 @@ def _decimal(text):
         raise BadArgument(f"{text!r} is not a number") from None
     if x.is_nan() or x.is_infinite():
         return x.is_signed(), "nan" if x.is_nan() else "inf"
-    if x and x.adjusted() > 5000:                   # far beyond the range: no need of all digits
+    if x and x.adjusted() > 5000:                   # beyond the range: digits do not matter
         return x.is_signed(), "inf"
     return x.is_signed(), Fraction(0 if x.adjusted() < -5100 else x.copy_abs())
 
@@ -54,14 +54,15 @@ def _float(x):
 
 
 def _real(x):
-    """Any other number likewise, exactly: what tells its ratio (floats, NumPy's long doubles,
-    gmpy2's numbers), mpmath's and SymPy's floats by their parts, else what a double holds."""
+    """Any other number as (negative, Fraction or "inf" or "nan"), exactly: by as_integer_ratio
+    (floats, NumPy's long doubles, gmpy2), by the parts of mpmath's and SymPy's floats, else by
+    conversion to a double."""
     parts = getattr(x, "_mpf_", None)
     if parts and (parts[1] or not parts[2]):        # else infinite or NaN
         negative, digits, e, _ = parts
         digits, e = int(digits), int(e)
         size = e + digits.bit_length()
-        if digits and size > 17000:                 # far beyond the range, as of decimals
+        if digits and size > 17000:                 # beyond the range
             return bool(negative), "inf"
         return bool(negative), Fraction(digits) * Fraction(2) ** e if size > -17000 else Fraction(0)
     try:
@@ -105,7 +106,7 @@ def encode(x):
 
 
 def excess(x):
-    """The sign of what rounding added to a number."""
+    """The sign of the rounding error of a number's conversion."""
     negative, exact = _exact(x)
     if isinstance(exact, str):
         return 0
@@ -114,7 +115,7 @@ def excess(x):
 
 
 def _split(magnitude):
-    """A finite magnitude as m 2^e."""
+    """A finite magnitude as integers m and e with value m 2^e."""
     field, fraction = magnitude >> _FRACTION, magnitude & ((1 << _FRACTION) - 1)
     return fraction + ((field > 0) << _FRACTION), max(field, 1) + _LEAST - 1
 
@@ -157,7 +158,7 @@ def add(a, b):
     total = (-m if a & SIGN else m) << (e - low)
     total += (-n if b & SIGN else n) << (f - low)
     if not total:
-        return a & b & SIGN     # -0 of two, else +0
+        return a & b & SIGN     # -0 if both are -0, else +0
     return _pack(abs(total), low) | SIGN * (total < 0)
 
 
@@ -198,7 +199,7 @@ def square_root(a):
 
 
 def power(a, n):
-    """a^n of a whole n; 1 where n is 0."""
+    """a^n for an integer n; 1 for n = 0."""
     x, sign = a & ~SIGN, a & SIGN if n % 2 else 0
     if n == 0:
         return encode(1)
@@ -211,8 +212,8 @@ def power(a, n):
 
 
 def total(bits, count=1):
-    """The sum of many, divided by a count, and rounded once."""
-    special, zeros, high, low = 0.0, SIGN, 0, 0     # the sum so far is high 2^low
+    """The sum of many numbers, divided by a count, and rounded once."""
+    special, zeros, high, low = 0.0, SIGN, 0, 0     # the partial sum is high 2^low
     some = False
     for x in bits:
         magnitude = x & ~SIGN
@@ -229,12 +230,12 @@ def total(bits, count=1):
     if special or not count:
         return NAN if special != special or not count else INF | SIGN * (special < 0)
     if not high:
-        return zeros if some else 0     # -0 of nothing but -0
+        return zeros if some else 0     # -0 only if all terms are -0
     return _ratio(abs(high), count, low) | SIGN * (high < 0)
 
 
 def compare(a, b):
-    """-1, 0, 1; None where one is NaN."""
+    """-1, 0 or 1; None if a or b is NaN."""
     x, y = a & ~SIGN, b & ~SIGN
     if x > INF or y > INF:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays as the library takes them: elements of a format, and new arrays for results."""
+"""Arrays in the form that the library takes: elements of a format, and new arrays for results."""
 import ctypes
 import math
 import struct
@@ -14,12 +14,12 @@ from .errors import BadArgument
 
 _CODES = {"f16": "e", "f32": "f", "f64": "d", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
           "u8": "B"}
-_BITS = {1: "B", 2: "H", 4: "f", 8: "d"}    # of formats that have no type of their own
+_BITS = {1: "B", 2: "H", 4: "f", 8: "d"}    # NumPy types of the bits of formats without a type
 _formats: Dict[str, Format] = {}
 
 
 def format_named(name, what="format"):
-    """The C structure of a format's name."""
+    """The C structure of the format with this name."""
     if not isinstance(name, str) or "\0" in name:
         raise BadArgument(f"{what} = {name!r} is no format")
     if name not in _formats:
@@ -31,7 +31,7 @@ def format_named(name, what="format"):
 
 
 def canonical(name, what="format"):
-    """The name that Limber prints of a format's other name: "f32" of "float32".  None stays."""
+    """The canonical name of a format: "f32" for "float32".  None stays None."""
     if name is None:
         return None
     text = ctypes.create_string_buffer(64)
@@ -39,24 +39,25 @@ def canonical(name, what="format"):
 
 
 def carrier(name):
-    """The kind that holds the numbers of a format without a type of its own, or their parts."""
+    """The kind that stores the numbers of a format without a type of its own, or their parts."""
     return "float64" if format_named(name).size > 4 else "float32"
 
 
 def _long_words(x, what):
-    """Long doubles as words of binary128, which holds them all."""
+    """Converts long doubles exactly to words of binary128."""
     digits = numpy.finfo(numpy.longdouble).nmant
     parts = numpy.ascontiguousarray(x).reshape(-1).view("u8").reshape(-1, 2)
     if digits == 112:
         return parts.reshape(x.shape + (2,))
     if digits != 63:
         raise BadArgument(f"{what}: longdouble of {digits} bits is no format")
-    significand, top = parts[:, 0], parts[:, 1] & 0xFFFF    # sign and exponent; the rest is padding
+    # sign and exponent; the other bits are padding
+    significand, top = parts[:, 0], parts[:, 1] & 0xFFFF
     leading = significand >> 63
     exponent = top & 0x7FFF
     fraction = significand & numpy.uint64(2 ** 63 - 1)
-    strange = (exponent != 0) & (leading == 0)          # what no processor makes: NaN
-    top = top + ((exponent == 0) & (leading == 1))      # the smallest exponent, written as 0
+    strange = (exponent != 0) & (leading == 0)          # invalid encodings of x87: NaN
+    top = top + ((exponent == 0) & (leading == 1))      # x87 may encode the smallest exponent as 0
     words = numpy.empty(parts.shape, "u8")
     words[:, 0] = fraction << 49
     words[:, 1] = numpy.where(strange, numpy.uint64(0x7FFF8 << 44), top << 48 | fraction >> 15)
@@ -64,7 +65,7 @@ def _long_words(x, what):
 
 
 def _held(memory, what):
-    """A copy in a kind that has every value, in the machine's order of bytes."""
+    """A copy in a wider kind that represents all values, in native byte order."""
     if numpy is None:
         raise BadArgument(f"{what}: elements of type {memory.kind}" +
                           " in the other byte order" * memory.swapped + " need NumPy")
@@ -132,7 +133,7 @@ class View:
         self.count = math.prod(self.shape)
 
     def _meaning(self, memory, name):
-        """The format, and whether elements are pairs."""
+        """The format of the elements, and whether they are pairs."""
         kind = memory.kind
         if name is None:
             if kind in FORMATS or kind in COMPLEX:
@@ -147,7 +148,7 @@ class View:
         return name, False
 
     def _join(self, memory):
-        """Elements in pieces along the last axis."""
+        """Makes the last axis, which has the parts of an element, part of the elements."""
         if not (self.shape and self.shape[-1] * memory.itemsize == self.size):
             raise BadArgument(f"{self.what}: elements of {memory.itemsize} bytes do not hold "
                               f"{self.name}, which has {self.size}")
@@ -158,13 +159,13 @@ class View:
         self.shape, self.bytes = self.shape[:-1], self.bytes[:-1]
 
     def stays(self):
-        """Refuses what would be copied by the host."""
+        """Refuses an array that would need a copy on the host."""
         if self.device is not None:
             raise BadArgument(f"{self.what}: lies on a GPU, and would have to be copied: elements "
                               "need a format of Limber's, and rows or columns an even step")
 
     def _replace(self, made):
-        """Another memory in the place of the array's."""
+        """Replaces the memory by a copy."""
         memory = of_buffer(made, self.what)
         self.release()
         self._memory, self.copied = memory, True
@@ -179,31 +180,31 @@ class View:
         self.gather(self.shape, self.bytes)
 
     def gather(self, shape, strides):
-        """A copy in the place of the array: of elements of this shape, strides bytes apart."""
+        """Replaces the array by a copy with this shape and byte strides."""
         self.stays()
         self.data = self._replace(gathered(self.data, shape, strides, self.size)).data
         self.shape, self.bytes = tuple(shape), dense(shape, self.size)
         self.count = math.prod(shape)
 
     def is_dense(self):
-        """Whether elements lie in C's order, without gaps."""
+        """Whether elements are in C order without gaps."""
         return self.count == 0 or all(
             extent <= 1 or step == wish for extent, step, wish in
             zip(self.shape, self.bytes, dense(self.shape, self.size)))
 
     def dense(self):
-        """A copy with no gaps, in C's order, unless it is that already."""
+        """Makes a contiguous copy in C order, unless the array is contiguous already."""
         if not self.is_dense():
             self._copy()
 
     def array(self):
-        """The elements as NumPy's, where they lie while this View is held."""
+        """A NumPy array of the elements without a copy, valid while this View is held."""
         self.stays()
         raw = as_array(self.data, self.shape, self.bytes, self.size)
         return raw.view(type_of(kind_of_format(self.name, self.pairs)))
 
     def matrix(self):
-        """The last two axes, as Limber's matrix."""
+        """The last two axes as a limber_matrix."""
         rows, cols = self.shape[-2:]
         row, col = self.bytes[-2] // self.size, self.bytes[-1] // self.size
         if rows <= 1 or self.count == 0:

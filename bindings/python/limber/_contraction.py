@@ -14,20 +14,20 @@ from collections import namedtuple
 
 from .errors import BadArgument
 
-# The axes of an array by label: extents, and strides in bytes.
+# The axes of an array by label: extent, and stride in bytes.
 Axes = namedtuple("Axes", "extent step")
 
-# Labels of a, of b and of the result; whether all rows and all columns become one axis each, if
-# operands must be copied for it; what is summed over; the extent of each label.
+# Labels of a, b and the result; whether all rows, and all columns, become one axis each if operands
+# must be copied for it; the labels that are summed over; the extent of each label.
 Outline = namedtuple("Outline", "a b order whole sums extents shape")
 
-# Labels in groups, m, n, k, the strides of three matrices (None: the axes are not one), and the
-# stack as loops: extents, and strides of all three.
+# Groups of labels; m, n, k; the strides of three matrices (None: the axes cannot be joined); and
+# the stack as loops: extents, and strides of all three.
 Arrangement = namedtuple("Arrangement", "stack rows columns m n k a b c loops")
 
 
 def axes_of(labels, shape, strides):
-    """A label that occurs twice runs along the diagonal."""
+    """Axes of an array; a label that occurs twice means the diagonal."""
     extent, step = dict(zip(labels, shape)), {}
     for label, along in zip(labels, strides):
         step[label] = step.get(label, 0) + along
@@ -35,7 +35,7 @@ def axes_of(labels, shape, strides):
 
 
 def _run(axes, labels, extents):
-    """The stride of these axes as one axis, or None where they are none."""
+    """The stride of several axes joined to one, or None if they cannot be joined."""
     rest = [(extents[x], axes.step.get(x, 0)) for x in labels if extents[x] != 1]
     if 0 in [extent for extent, _ in rest]:
         return 0
@@ -47,7 +47,7 @@ def _run(axes, labels, extents):
 
 @functools.lru_cache(maxsize=4096)
 def outline(spell, argument, a_shape, b_shape):
-    """What a public function's labels (below) mean for two shapes."""
+    """Applies a public function's labelling (below) to two shapes."""
     (a, b, order), whole = spell(argument, a_shape, b_shape)
     sides = {}, {}
     for side, labels, shape, what in zip(sides, (a, b), (a_shape, b_shape), "ab"):
@@ -67,7 +67,7 @@ def outline(spell, argument, a_shape, b_shape):
 
 
 def sides_of(o, a_shape, a_strides, b_shape, b_strides):
-    """The axes of both operands, but for those of one element that meet a longer one."""
+    """The axes of both operands without those of extent 1 that are broadcast."""
     sides = axes_of(o.a, a_shape, a_strides), axes_of(o.b, b_shape, b_strides)
     for side in sides:
         for label in [x for x, extent in side.extent.items() if extent != o.extents[x]]:
@@ -76,8 +76,8 @@ def sides_of(o, a_shape, a_strides, b_shape, b_strides):
 
 
 def arrange(o, a, b, c, together):
-    """Divides the labels of the axes a, b and c; together: neighbours of a stack that are one axis
-    with rows or columns, of the operand and of the result, join them."""
+    """Groups the labels of the axes a, b and c. together: axes of the stack that can be joined with
+    rows or columns, in the operand and in the result, are joined."""
     e = o.extents
     rows = [x for x in o.order if x in a.extent and x not in b.extent]
     columns = [x for x in o.order if x in b.extent and x not in a.extent]
@@ -93,7 +93,8 @@ def arrange(o, a, b, c, together):
 
 
 def _tail(labels, side, c, extents, together):
-    """The last of the labels, the matrix' own, and those before it that are one axis with it."""
+    """The trailing labels that form one axis: the last one, which the matrix has, and those before
+    it."""
     own = [x for x in labels if not isinstance(x, int)]
     labels = labels[:-1] if own else labels
     while together and labels and None not in (_run(side, labels[-1:] + own, extents),
@@ -104,7 +105,7 @@ def _tail(labels, side, c, extents, together):
 
 
 def _order_of_sums(o, a, b):
-    """What is summed over, in an order in which few elements need be copied."""
+    """The summed labels in an order that needs few copies."""
     if len(o.sums) < 2:
         return o.sums
     orders = [sorted(o.sums, key=lambda x: -side.step.get(x, 0)) for side in (a, b)]
@@ -126,10 +127,10 @@ def _loops(stack, extents, sides):
     return loops
 
 
-# ---- labels of the public functions: (of a, of b, of the result), whole -------------------------
+# ---- labels of the public functions: (of a, of b, of the result), whole --------------------------
 
 def matmul_labels(_, a, b):
-    """As numpy.matmul: stacks have numbers, counted from the right."""
+    """Labels of numpy.matmul; axes of stacks are numbered from the right."""
     for shape, what in ((a, "a"), (b, "b")):
         if not shape:
             raise BadArgument(f"{what}: expected at least one axis")
@@ -145,7 +146,7 @@ def matmul_labels(_, a, b):
 
 
 def tensordot_labels(axes, a, b):
-    """As numpy.tensordot: pairs of axes that are summed over, or how many."""
+    """Labels of numpy.tensordot: pairs of axes to sum over, or their number."""
     of_a, of_b = _axis_pairs(axes, len(a), len(b))
     left, right = ([f"{what}[{i}]" for i in range(len(shape))] for what, shape in
                    (("a", a), ("b", b)))
@@ -158,7 +159,7 @@ def tensordot_labels(axes, a, b):
 
 
 def axes_named(axes):
-    """What tensordot was given, so that it can be looked up."""
+    """tensordot's axes in a hashable form."""
     if isinstance(axes, int):
         return axes
     try:
@@ -186,7 +187,7 @@ def _axis(axis, count):
 
 
 def dot_labels(_, a, b):
-    """As numpy.dot: a's last axis meets b's last but one."""
+    """Labels of numpy.dot: a's last axis is summed with b's last but one."""
     if not (a and b):
         return tensordot_labels(0, a, b)
     return tensordot_labels(((-1,), (max(len(b) - 2, 0),)), a, b)
@@ -196,7 +197,7 @@ MATMUL, DOT = (matmul_labels, None), (dot_labels, None)
 
 
 def einsum_labels(subscripts, a, b):
-    """As numpy.einsum, of two operands."""
+    """Labels of numpy.einsum with two operands."""
     terms, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = terms.split(",")
     if len(terms) != 2:
@@ -217,7 +218,7 @@ def einsum_labels(subscripts, a, b):
 
 
 def _spell(term, axes, subscripts):
-    """The labels of a term; those that `...` stands for have numbers, counted from the right."""
+    """The labels of a term; axes of "..." are numbered from the right."""
     before, dots, after = term.partition("...")
     hidden = axes - len(before) - len(after)
     if before + after and not (before + after).isalpha() or hidden < 0 or hidden and not dots:

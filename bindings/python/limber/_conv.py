@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolutions: their geometry, and one call."""
+"""Convolutions: their geometry, and the library call."""
 import ctypes
 from contextlib import ExitStack
 from ctypes import byref, c_int64
@@ -29,7 +29,7 @@ def layout_of(name, axes):
 
 
 def axes_of(shape, layout):
-    """A stored shape as images, channels, (planes,) (rows,) columns."""
+    """Splits a stored shape into images, channels, (planes,) (rows,) columns."""
     return tuple(shape) if layout == "NCHW" else (shape[0], shape[-1], *shape[1:-1])
 
 
@@ -38,7 +38,7 @@ def _stored(axes, layout):
 
 
 def _geometry(direction, first, second, size, stride, pad, dilation, groups, layout):
-    """The geometry that two tensors, and the size of what is written, make."""
+    """The geometry of two tensors, and the size of the tensor that is written."""
     if not isinstance(groups, int) or not 1 <= groups < 2 ** 63:
         raise BadArgument(f"groups = {groups!r} is no positive number")
     sides = len(first) - 2
@@ -57,7 +57,7 @@ def _geometry(direction, first, second, size, stride, pad, dilation, groups, lay
         pads = [p for p in _each(pads, sides) for _ in range(2)]
     strides = _each(_numbers(stride, "stride", (1, sides)), sides)
     dilations = _each(_numbers(dilation, "dilation", (1, sides)), sides)
-    lone = (1,) * (sides == 1)  # rows of images of one dimension
+    lone = (1,) * (sides == 1)  # one-dimensional images have a single row
     made = C.Conv(x[0], x[1], *lone, *x[-min(sides, 2):], filters, *lone, *window[-2:],
                   groups=groups, layout=layout == "NHWC")
     made.stride[:] = (*lone, *strides[-2:])
@@ -76,7 +76,7 @@ def _geometry(direction, first, second, size, stride, pad, dilation, groups, lay
 
 
 def geometry_of_filters(axes, stride, pad, dilation, groups, layout):
-    """That of filters alone; images have no size."""
+    """The geometry of prepared filters; the size of images is left open."""
     none = (0,) * (len(axes) - 2)
     return _geometry(DATA, (0, 0, *none), axes, none, stride, pad, dilation, groups, layout)
 
@@ -97,7 +97,7 @@ def _numbers(x, what, lengths):
 
 
 def _tensors(held, direction, left, right, formats):
-    """Dense views of both operands."""
+    """Contiguous views of both operands."""
     names = _TENSORS[direction]
     views = (held.enter_context(view_of(left, names[0], formats[0])),
              operand_view(held, right, names[1], formats[1]))
@@ -112,7 +112,7 @@ def _tensors(held, direction, left, right, formats):
 
 
 def _shapes(shape, groups, sides):
-    """The axes of all three tensors, channels second."""
+    """The axes of all three tensors, with channels second."""
     od, oh, ow = c_int64(), c_int64(), c_int64()
     check(lib.limber_conv_output(byref(shape), byref(oh), byref(ow)))
     check(lib.limber_conv_output_depth(byref(shape), byref(od)))
@@ -122,7 +122,8 @@ def _shapes(shape, groups, sides):
 
 
 def _are_whole(*sizes):
-    """Whether these are whole numbers, None, or tuples of such: 1.0 and True are equal to 1."""
+    """Whether all are integers, None, or tuples of these.  A cache key must tell 1 from 1.0 and
+    True, which are equal."""
     for x in sizes:
         if x is not None and type(x) is not int and \
                 not (type(x) is tuple and all(type(v) is int for v in x)):
@@ -133,7 +134,7 @@ def _are_whole(*sizes):
 def convolve(context, direction, left, right, size, stride, pad, dilation, groups, layout,
              contract, out, alpha, beta, scheme, report, format, dtype, slices, epilogue, inputs,
              nan_to_zero, result):
-    """One convolution: Context.conv2d says what the arguments are."""
+    """Makes one convolution; Context.conv2d describes the arguments."""
     key = None
     if not report and epilogue is None and inputs is None and not nan_to_zero and \
             _are_whole(size, stride, pad, dilation, groups):

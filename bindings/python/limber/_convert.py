@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Elements from one format to another, rounded once."""
+"""Converts elements from one format to another with a single rounding."""
 import ctypes
 from contextlib import ExitStack
 from ctypes import byref
@@ -15,7 +15,8 @@ from ._types import numpy
 from .errors import BadArgument, check
 
 ROUNDINGS = ("nearest", "zero", "up", "down", "away", "odd")
-_HERE = ("ties_zero", "stochastic", "stochastic_equal")     # composed of these, or by a unit
+# roundings that are composed here, or by a simulated unit
+_HERE = ("ties_zero", "stochastic", "stochastic_equal")
 _CAST, _ISNAN, _SATURATE = 0, 41, 4     # limber_function, LIMBER_FORMAT_SATURATE
 _FLOAT = format_named("f32").kind       # LIMBER_KIND_FLOAT
 
@@ -28,7 +29,7 @@ def _apply(ctx, function, to, dst, source, src, count, rounding="nearest"):
 
 
 def _cast(ctx, name, view, rounding="nearest"):
-    """The elements of a view in a format, in memory of their own."""
+    """A view's elements in a format, in new memory."""
     room = ctypes.create_string_buffer(max(_parts(view) * format_named(name).size, 1))
     _apply(ctx, _CAST, format_named(name), ctypes.addressof(room), view.format, view.data,
            _parts(view), rounding)
@@ -39,11 +40,11 @@ def _parts(view):
     return view.count * (2 if view.pairs else 1)
 
 
-_INTEGERS = "iu"       # how their names begin
+_INTEGERS = "iu"       # first letters of integer formats
 
 
 def _exactly(ctx, name, view, why):
-    """The elements in a format that has all of them."""
+    """A view's elements in a format that represents all of them."""
     up, down = (_cast(ctx, name, view, rounding) for rounding in ("up", "down"))
     if up.raw != down.raw:
         raise BadArgument(f"{view.what}: {why}")
@@ -51,7 +52,7 @@ def _exactly(ctx, name, view, why):
 
 
 def _refuse_beyond(ctx, name, view, why):
-    """Numbers that become the ends of an integer format, and NaN, which becomes 0."""
+    """Refuses numbers that an integer format saturates, and NaN, which would become 0."""
     end = finfo(name).largest + 1
     least = -end if name[0] == "i" else 0
     doubles = memoryview(_cast(ctx, "f64", view, "zero")).cast("B").cast("d")
@@ -75,7 +76,7 @@ def _refuse_nan(ctx, view, name):
 
 
 def _array(room, count, code="f8"):
-    """NumPy's view of memory."""
+    """A NumPy view of memory."""
     if numpy is None:
         raise BadArgument("rounding and subnormals: this takes NumPy")
     return numpy.frombuffer(room, code, count)
@@ -83,7 +84,7 @@ def _array(room, count, code="f8"):
 
 class _Neighbours:
     """Elements as doubles, and their neighbours in a format: `low` toward zero, `high` away from
-    it (at the end of a format that which would follow)."""
+    zero (beyond the largest number, what the format would have next)."""
 
     def __init__(self, ctx, view, name):
         count, f64 = _parts(view), format_named("f64")
@@ -106,31 +107,31 @@ class _Neighbours:
             self.high[beyond] = numpy.copysign(facts.largest + step, self.x[beyond])
 
     def between(self):
-        """Which elements lie between two neighbours; those beyond the format's end do not."""
+        """Which elements are strictly between two neighbours and within the format's range."""
         return (self.low != self.x) & (abs(self.x) < abs(self.high))
 
 
 def _put(result, chosen, bits):
-    """Copies the chosen elements of `bits` to a result."""
+    """Copies the chosen elements of `bits` into a result."""
     size, count = result.view.format.size, chosen.size
     place = (ctypes.c_char * (size * count)).from_address(result.view.data)
     numpy.frombuffer(place, f"V{size}")[chosen] = numpy.frombuffer(bits, f"V{size}", count)[chosen]
 
 
 def _ties_to_zero(ctx, view, result):
-    """After rounding to nearest: ties get the neighbour toward zero."""
+    """After rounding to nearest, replaces ties by the neighbour toward zero."""
     at = _Neighbours(ctx, view, result.name)
     _put(result, at.between() & (abs(at.x) - abs(at.low) == abs(at.high) - abs(at.x)), at.low_bits)
 
 
 def _flush(ctx, result):
-    """Subnormal results become zeros of their signs."""
+    """Replaces subnormal results by zeros of their sign."""
     view, facts = result.view, finfo(result.name)
     room = _cast(ctx, "f64", view)
     x = _array(room, _parts(view))
     with numpy.errstate(all="ignore"):
         small = (abs(x) < facts.normal) & ~numpy.isnan(x)
-    if result.name == "f128":       # doubles do not tell
+    if result.name == "f128":       # doubles cannot hold its smallest numbers
         words = numpy.frombuffer((ctypes.c_char * (16 * x.size)).from_address(view.data), "u8")
         small = (words[1::2] >> 48 & 0x7FFF) == 0
         words[0::2][small] = 0
@@ -144,17 +145,19 @@ def _flush(ctx, result):
 
 
 def _unit(name, seed, random_bits, saturate):
-    """Text of a simulated unit that does nothing but its last rounding, of binary32."""
+    """Description of a simulated unit whose only inexact step is the last rounding, from
+    binary32."""
     return (f"in=f32 acc=f32 out={name}:rs{':sat' * bool(saturate)} start=c bits={random_bits} "
             f"seed={seed}").encode()
 
 
 def _by_unit(ctx, x, name, count, text):
-    """Numbers of binary32 as a simulated unit rounds them to a format: the format's elements."""
+    """Rounds numbers of binary32 to a format by a simulated unit; returns the format's elements."""
     unit, single, to = C.Unit(), format_named("f32"), format_named(name)
     check(lib.limber_unit_parse(text, byref(unit)))
     one, room = ctypes.c_float(1), ctypes.create_string_buffer(max(count * to.size, 1))
-    zeros = ctypes.create_string_buffer(bytes(ctypes.c_float(-0.0)) * count)    # keep zeros' signs
+    # -0 keeps the signs of zeros
+    zeros = ctypes.create_string_buffer(bytes(ctypes.c_float(-0.0)) * count)
     _apply(ctx, _CAST, to, ctypes.addressof(room), single, ctypes.addressof(zeros), count)
     scalar = ctypes.create_string_buffer(16)
     _apply(ctx, _CAST, to, ctypes.addressof(scalar), single, ctypes.addressof(one), 1)
@@ -168,9 +171,9 @@ def _by_unit(ctx, x, name, count, text):
 
 
 def _choose(ctx, view, name, seed, random_bits, equal):
-    """As doubles, the neighbours that a unit would round elements to: for each it rounds a number
-    that lies at the same part of 2^random_bits between 1 and the next number of bfloat16.  What is
-    too large stays so."""
+    """Rounds to a neighbour, as doubles, as a simulated unit would.  The unit rounds, for each
+    element, a number at the same fraction (in steps of 2^-random_bits) between 1 and the next
+    number of bfloat16.  Numbers beyond the range are left as they are."""
     at = _Neighbours(ctx, view, name)
     inside = at.between()
     x, low, high = (numpy.where(inside, abs(y), other)
@@ -187,9 +190,9 @@ def _choose(ctx, view, name, seed, random_bits, equal):
 
 
 def _stochastically(ctx, view, made, to, seed, random_bits, equal=False):
-    """By a simulated unit where it takes the numbers, which are of binary32, and the format; else
-    the neighbour is chosen here by the same random bits.  `equal`: either neighbour with the same
-    chance."""
+    """Rounds stochastically by a simulated unit if it takes the format and numbers (binary32), else
+    chooses the neighbour here by the same random bits. `equal`: both neighbours are equally
+    likely."""
     name, count = made.name, _parts(view)
     text = _unit(name, seed, random_bits, to.flags & _SATURATE)
     if not equal and lib.limber_unit_parse(text, byref(C.Unit())) == 0:
@@ -200,7 +203,7 @@ def _stochastically(ctx, view, made, to, seed, random_bits, equal=False):
     x = _choose(ctx, view, name, seed, random_bits, equal)
     if not to.flags & _SATURATE and finfo(name).has_nan and not finfo(name).has_infinity:
         chosen = _array(x, count)
-        chosen[abs(chosen) > finfo(name).largest] = numpy.nan       # of one sign, as of units
+        chosen[abs(chosen) > finfo(name).largest] = numpy.nan       # NaN of one sign, as from units
     _apply(ctx, _CAST, to, made.view.data, format_named("f64"), ctypes.addressof(x), count)
 
 
@@ -219,7 +222,7 @@ def _check(format, rounding, seed):
 
 def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan_to_zero,
            subnormals):
-    """Fills a result with a view's elements."""
+    """Rounds a view's elements into a result."""
     to = made.view
     if not to.is_dense():
         raise BadArgument("out: has gaps or another order")
@@ -229,7 +232,8 @@ def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan
     if not nan_to_zero:
         _refuse_nan(ctx, view, made.name)
     target = C.Format.from_buffer_copy(to.format)
-    target.flags |= _SATURATE * (bool(saturate) and to.format.kind == _FLOAT)   # others do always
+    # other formats always saturate
+    target.flags |= _SATURATE * (bool(saturate) and to.format.kind == _FLOAT)
     if rounding.startswith("stochastic"):
         equal = rounding == "stochastic_equal"
         _stochastically(ctx, view, made, target, seed, 1 if equal else random_bits, equal)
@@ -243,7 +247,7 @@ def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan
 
 
 def convert(context, a, format, holds, out, result, **how):
-    """Context.convert says what the arguments are."""
+    """Implements Context.convert."""
     _check(format, how["rounding"], how["seed"])
     with ExitStack() as held:
         view = held.enter_context(view_of(a, "a", canonical(holds, "holds")))
@@ -254,7 +258,7 @@ def convert(context, a, format, holds, out, result, **how):
 
 
 def quantize(context, a, format, holds, out, result, limits, flips, **how):
-    """Context.quantize says what the arguments are."""
+    """Implements Context.quantize."""
     if not limits or flips:
         return _beyond(context, a, format, holds, out, result, limits, flips, how)
     _check(format, how["rounding"], how["seed"])
@@ -278,12 +282,14 @@ def quantize(context, a, format, holds, out, result, limits, flips, **how):
 
 
 def has_significands(name):
-    """A float whose numbers all have the same significant bits, but for the smallest."""
+    """Whether the format is a float whose normal numbers all have the same number of significant
+    bits."""
     return format_named(name).kind == _FLOAT and finfo(name).significant_bits > 1
 
 
 def _beyond(context, a, format, holds, out, result, limits, flips, how):
-    """Significands alone, or bits that flip behind the rounding."""
+    """quantize with limits=False or flips: rounds significands only, or flips bits after
+    rounding."""
     if out is not None or holds is not None or result != "numpy":
         raise BadArgument("out, holds, result: do not go with limits and flips")
     if not limits and how["saturate"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Contexts and what they do."""
+"""Contexts and their functions."""
 from __future__ import annotations
 
 import ctypes
@@ -70,10 +70,11 @@ class Context(Closing):
         self._handle = Handle(pointer, lib.limber_destroy, "the context")
         self.background, self.contract, self.device = background, contract, device
         self._on_gpu: Optional[bool] = None
-        self._repeats: Dict[Any, Any] = {}      # calls to do again
+        self._repeats: Dict[Any, Any] = {}      # cached calls
 
     def on_gpu(self) -> bool:
-        """Whether products are computed on a GPU: with the first question one of numbers is."""
+        """Whether products are computed on a GPU; the first call tests this with a product of one
+        number."""
         if self._on_gpu is None:
             one, result, report = ctypes.c_float(1), ctypes.c_float(), C.Report()
             at = ctypes.addressof(one)
@@ -87,7 +88,7 @@ class Context(Closing):
         return self._on_gpu
 
     def _wish(self, contract, scheme, slices):
-        """The limber_contract of a call."""
+        """The limber_contract for a call."""
         if isinstance(contract, C.Contract):
             return contract
         named = self.contract if contract is None and not slices else contract
@@ -290,7 +291,7 @@ class Context(Closing):
                               layout, contract, out, alpha, beta, scheme, report, format, dtype,
                               slices, epilogue, inputs, nan_to_zero, result)
 
-    # Arrays say how many dimensions there are.
+    # The number of dimensions follows from the arrays.
     conv1d = conv3d = conv2d
     conv1d_backward_data = conv3d_backward_data = conv2d_backward_data
     conv1d_backward_filter = conv3d_backward_filter = conv2d_backward_filter

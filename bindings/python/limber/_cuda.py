@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NVIDIA's libraries in Python's packages.  PyTorch and CuPy bring them along, in nvidia/*/lib,
-where the loader does not look; a machine may have no other."""
+"""Finds NVIDIA's libraries in Python packages.  PyTorch and CuPy install them in nvidia/*/lib,
+which the loader does not search; a machine may have no others."""
 import ctypes
 import glob
 import importlib.util
@@ -8,7 +8,7 @@ import os
 
 
 def _driver():
-    """The major version of CUDA that the driver serves, or None."""
+    """The major version of CUDA that the driver supports, or None."""
     version = ctypes.c_int()
     try:
         cuda = ctypes.CDLL(os.environ.get("LIMBER_CUDA") or "libcuda.so.1")
@@ -27,8 +27,8 @@ def _is_found(file):
 
 
 def _file(name, most):
-    """The newest lib`name`.so of the packages whose version is at most this, or None where there is
-    none or the loader finds one of that version."""
+    """The newest lib`name`.so in the packages with a version up to `most`; None if there is none or
+    the loader finds such a version itself."""
     package = importlib.util.find_spec("nvidia")
     files = {}
     for folder in package.submodule_search_locations or [] if package else []:
@@ -41,8 +41,8 @@ def _file(name, most):
 
 
 def name_libraries():
-    """Tells the library, and programs that are started, of NVRTC; of cuBLAS if LIMBER_CUBLAS asks
-    for one that is found."""
+    """Sets variables that name NVRTC for the library and for child processes; and cuBLAS, if
+    LIMBER_CUBLAS asks for one that is found."""
     driver = _driver()
     if driver and not os.environ.get("LIMBER_NVRTC"):
         file = _file("nvrtc", driver)
@@ -53,7 +53,7 @@ def name_libraries():
 
 
 def search_path():
-    """LD_LIBRARY_PATH for a program that measures beside cuBLAS and cuDNN."""
+    """LD_LIBRARY_PATH for a program that compares with cuBLAS and cuDNN."""
     driver = _driver() or 0
     files = [_file("cublas", driver), _file("cublasLt", driver), _file("cudnn", 99)]
     before = os.environ.get("LD_LIBRARY_PATH")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens to a result before it is stored: limber_epilogue."""
+"""Steps on a result before it is stored: limber_epilogue."""
 import array
 import ctypes
 import math
@@ -26,13 +26,13 @@ def _view(held, value, name):
 
 
 def _of_product(view, stack, m, n):
-    """Shapes as in NumPy's broadcasting against the result's last two axes."""
+    """The shape of an input, by NumPy's broadcasting against the result's last two axes."""
     shape = view.shape
     if shape == ():
         return _SCALAR, {}
     if shape == (m, n) and view.bytes == (0, 0) and (m > 1 or n > 1):   # one number, broadcast
         return _SCALAR, {}
-    if shape == (m, n):         # also of one row or column, where it may be the result itself
+    if shape == (m, n):         # may be the result itself, even if it has one row or column
         return _MATRIX, {"row_stride": view.bytes[0] // view.size,
                          "col_stride": view.bytes[1] // view.size}
     if shape == (n,) or shape == (1, n):
@@ -59,7 +59,7 @@ def _of_tensor(view, shape, channels):
 
 
 def _dense_lines(view):
-    """Of one axis: no strides are told."""
+    """A contiguous copy of a one-axis input, since the library takes no stride for it."""
     if len([e for e in view.shape if e > 1]) == 1:
         view.dense()
 

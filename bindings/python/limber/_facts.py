@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the library tells of itself: formats, schemes, and its structures as tuples."""
+"""Facts about formats and schemes, and the library's structures as tuples."""
 import ctypes
 import itertools
 import math
@@ -50,7 +50,7 @@ def tuple_of(kind, made, **other):
 
 
 def rows_of(row_at):
-    """The rows of a table of the library's: up to the first that is NULL."""
+    """The rows of one of the library's tables, up to the first NULL."""
     return itertools.takewhile(bool, map(row_at, itertools.count()))
 
 
@@ -63,7 +63,7 @@ def formats() -> List[str]:
 
 
 def _format_of(name):
-    from ._arguments import format_of_dtype     # which reads this module
+    from ._arguments import format_of_dtype     # imports this module
 
     format, pairs, _ = format_of_dtype(name, "name")
     if pairs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the library holds for Python: handles that end, and prepared operands."""
+"""Handles of library objects that must be destroyed, and prepared operands."""
 import threading
 from contextlib import contextmanager
 from typing import TypeVar
@@ -12,7 +12,7 @@ _Self = TypeVar("_Self", bound="Closing")
 
 
 class Handle:
-    """Something of the library's that ends when it is closed and no call uses it any more."""
+    """A library object that is destroyed when it is closed and no call uses it any more."""
 
     def __init__(self, pointer, end, what):
         self._pointer, self._end, self._what = pointer, end, what

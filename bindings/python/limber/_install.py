@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where what was installed with the package lies, and programs started on it."""
+"""Locates the files that the package installed, and starts programs with them."""
 import ctypes
 import os
 import subprocess
@@ -34,8 +34,8 @@ def _libdir():
 
 
 def _settings(preload):
-    """What the library says of the settings: 1, they are understood; 0, there are none; -1.  What
-    it would only say a second time in the process that is started is not printed."""
+    """The library's verdict on the settings: 1 valid, 0 none, -1 invalid.  Messages that the
+    started process would repeat are suppressed."""
     sys.stderr.flush()
     before = os.dup(2)
     with tempfile.TemporaryFile() as told:
@@ -56,7 +56,7 @@ def _settings(preload):
 
 
 def _options():
-    """The interpreter's options that this process was started with, up to -m or the script."""
+    """The options of this process's interpreter, up to -m or the script."""
     given = getattr(sys, "orig_argv", None)     # Python 3.10
     if given is None:
         return subprocess._args_from_interpreter_flags()    # as multiprocessing does
@@ -68,7 +68,7 @@ def _options():
             options.append(word)
         elif word[:1] != "-" or word == "-":
             break
-        else:   # letters, of which some take the rest of the word or the next one
+        else:   # letters, some of which take an argument
             place = next((i for i, letter in enumerate(word) if letter in "cmWX"), None)
             if place and word[place] in "cm":
                 return options + ([word[:place]] if place > 1 else [])
@@ -79,7 +79,7 @@ def _options():
 
 
 def _lapack(contract):
-    """The libraries that take a LAPACK's place under contracts that hold for it, too."""
+    """Libraries that replace a LAPACK under contracts that apply to it, too."""
     if contract not in ("reproducible", "correct"):
         return []
     files = [os.path.join(_libdir(), "limber", f"liblimber_lapack{width}.so")
@@ -92,8 +92,8 @@ def _lapack(contract):
 
 
 def run(contract, arguments):
-    """Starts `python` with these arguments in the place of this process, with the library before a
-    BLAS preloaded; returns the status to exit with where it would not serve."""
+    """Replaces this process by `python` with these arguments and liblimber_blas preloaded; returns
+    an exit status if that is not possible."""
     if contract is not None:
         os.environ["LIMBER_CONTRACT"] = contract
     preload = os.path.join(_libdir(), "liblimber_blas.so")
@@ -105,7 +105,7 @@ def run(contract, arguments):
     if settings == 0:
         print("no contract: say --contract CONTRACT, or set LIMBER_CONTRACT or LIMBER_CONFIG",
               file=sys.stderr)
-    if settings != 1:       # where the library answers -1, it has said why
+    if settings != 1:       # for -1 the library has printed why
         print(f"{' '.join(arguments[:2 if arguments[0] in ('-m', '-c') else 1])} was not started",
               file=sys.stderr)
         return 2
@@ -116,14 +116,14 @@ def run(contract, arguments):
 
 
 def command_line():
-    """The program `limber` with this process's arguments."""
+    """Replaces this process by the program `limber` with this process's arguments."""
     try:
         program = os.path.join(prefix(), "bin", "limber")
     except FileNotFoundError as error:
         sys.exit(f"limber: {error}")
     if not os.path.exists(program):
         sys.exit(f"{program}: there is none; this was built without the command line")
-    path = os.environ.get("PATH", os.defpath)   # `limber bench` starts python3: this one
+    path = os.environ.get("PATH", os.defpath)   # `limber bench` should start this python3
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + path
     words = sys.argv[1:]
     if words[:1] == ["gpu"]:

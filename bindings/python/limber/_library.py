@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The shared library: where it is, and its types and functions as ctypes has them."""
+"""The shared library: finds it and declares its types and functions for ctypes."""
 import ctypes
 import glob
 import importlib.util
@@ -30,7 +30,7 @@ class Sized(Structure):
         cls._names = frozenset(field[0] for field in cls._fields_)
 
     def __init__(self, *fields, **named):
-        if not self._names.issuperset(named):   # ctypes would set what C never sees
+        if not self._names.issuperset(named):   # ctypes would accept unknown names silently
             unknown = next(name for name in named if name not in self._names)
             raise TypeError(f"{type(self).__name__} has no field {unknown}")
         super().__init__(ctypes.sizeof(self), *fields, **named)
@@ -247,7 +247,7 @@ class CacheInfo(Sized):
 
 SeenEntry = CFUNCTYPE(c_int, c_void_p, POINTER(CacheEntry))
 
-# By the names of the C header, for the comparison with it.
+# Structures by their names in the C header, for a comparison with it.
 STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_config": Config,
               "limber_step": Step, "limber_unit": Unit, "limber_contract": Contract,
               "limber_unit_preset": UnitPreset, "limber_distribution": Distribution,
@@ -265,7 +265,7 @@ STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_co
 
 _P = POINTER
 
-# Restype int is a status; texts that the caller frees come as addresses.
+# restype int is a status; strings that the caller frees are returned as addresses.
 PROTOTYPES = {
     "limber_version": (c_char_p, []),
     "limber_error_text": (c_char_p, []),
@@ -313,14 +313,14 @@ PROTOTYPES = {
 
 
 def _prefix():
-    """Where the package was installed with the library, or None.  A wheel is its own prefix."""
+    """The prefix that the package was installed to, or None.  A wheel is its own prefix."""
     if os.path.exists(os.path.join(HERE, "lib", NAME)):
         return HERE
     return HERE[:-len(INSTALLED)] if HERE.endswith(INSTALLED) else None
 
 
 def _libdir():
-    """The folder that pkg-config names, or None."""
+    """The library folder according to pkg-config, or None."""
     if not shutil.which("pkg-config"):
         return None
     answer = subprocess.run(["pkg-config", "--variable=libdir", "limber"], capture_output=True,
@@ -329,7 +329,7 @@ def _libdir():
 
 
 def _places():
-    """What to try: how it was found, and the file."""
+    """Candidates: how each was found, and the file."""
     wish = os.environ.get("LIMBER_LIBRARY")
     if wish:
         yield "LIMBER_LIBRARY", wish
@@ -346,7 +346,7 @@ def _places():
 
 
 def _wrong(lib):
-    """Why this library does not serve, or None."""
+    """Why this library cannot be used, or None."""
     if not hasattr(lib, "limber_version"):
         return "has no limber_version: not Limber, or an older one"
     lib.limber_version.restype = c_char_p
@@ -377,8 +377,8 @@ def _load():
 
 
 def _name_llvm():
-    """The LLVM of the wheel limber-llvm, where it is installed, is what this process and those that
-    it starts compile with."""
+    """Makes this process and its children compile with the LLVM of the wheel limber-llvm, if
+    installed."""
     package = importlib.util.find_spec("limber_llvm")
     if package and package.origin:
         file = os.path.join(os.path.dirname(package.origin), "libLLVM-limber.so")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where an array's elements lie, whatever shows them: Python's buffer protocol, DLPack, __array__
-and __array_interface__."""
+"""Locates an array's elements through any protocol: Python's buffers, DLPack, __array__ and
+__array_interface__."""
 import ctypes
 import itertools
 import numbers
@@ -34,21 +34,24 @@ class _Tensor(Structure):    # DLTensor of dlpack.h
                 ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("offset", c_uint64)]
 
 
-class _Versioned(Structure):    # DLManagedTensorVersioned; without a version it is a DLTensor first
+# DLManagedTensorVersioned; an unversioned one begins with the DLTensor
+class _Versioned(Structure):
     _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p),
                 ("deleter", c_void_p), ("flags", c_uint64), ("tensor", _Tensor)]
 
 
-_READ_ONLY, _CPUS = 1, (1, 3)       # DLPACK_FLAG_BITMASK_READ_ONLY; memory that a CPU reads
-_CUDA, _LEGACY = 2, 1       # kDLCUDA; the legacy default stream, which calls without one come after
+# DLPACK_FLAG_BITMASK_READ_ONLY; types of memory that a CPU can read
+_READ_ONLY, _CPUS = 1, (1, 3)
+# kDLCUDA; the legacy default stream, with which calls without a stream synchronise
+_CUDA, _LEGACY = 2, 1
 pythonapi.PyCapsule_IsValid.argtypes = [py_object, c_char_p]
 pythonapi.PyCapsule_GetPointer.argtypes = [py_object, c_char_p]
 pythonapi.PyCapsule_GetPointer.restype = c_void_p
 
 
 class Memory:
-    """Elements of one kind, held until release(); strides are in bytes.  device: the number of
-    the CUDA device whose memory it is, or None."""
+    """Elements of one kind, held until release().  Strides are in bytes. device: number of the CUDA
+    device that has the memory, or None."""
 
     def __init__(self, data, kind, itemsize, shape, strides, swapped=False, keep=None, end=None,
                  device=None):
@@ -63,7 +66,7 @@ class Memory:
 
 
 def dense(shape, size):
-    """Strides in bytes of an array without gaps, in C's order."""
+    """Byte strides of a contiguous array in C order."""
     strides = []
     for extent in reversed(shape):
         strides.append(size)
@@ -72,7 +75,7 @@ def dense(shape, size):
 
 
 def of_buffer(source, what, writable=False, kind=None):
-    """Of what has the buffer protocol; `kind` where the array says what its type cannot."""
+    """Memory of an object with the buffer protocol; `kind` overrides the array's type."""
     raw = Buffer()
     try:
         pythonapi.PyObject_GetBuffer(source, byref(raw), STRIDES | (WRITABLE if writable else 0))
@@ -85,7 +88,7 @@ def of_buffer(source, what, writable=False, kind=None):
 
 
 def gpu_of(source):
-    """The number of the CUDA device whose memory an object shows, or None."""
+    """The number of the CUDA device on which an object's memory is, or None."""
     if not hasattr(source, "__dlpack_device__"):
         return None
     kind, number = map(int, source.__dlpack_device__())
@@ -93,12 +96,12 @@ def gpu_of(source):
 
 
 class _Unshared(BadArgument):
-    """An object gives no tensor, though it says that it has one."""
+    """An object has __dlpack__ but refuses to export a tensor."""
 
 
 def _capsule(source, what):
-    """What keeps the tensor of an object with __dlpack__, its CUDA device or None, the tensor and
-    whether it may be written."""
+    """For an object with __dlpack__: the capsule that keeps the tensor, the CUDA device or None,
+    the tensor, and whether it is writable."""
     try:
         device = tuple(map(int, source.__dlpack_device__()))
         if device[0] not in _CPUS + (_CUDA,):
@@ -107,17 +110,17 @@ def _capsule(source, what):
         stream = {"stream": _LEGACY} if device[0] == _CUDA else {}
         try:
             capsule = source.__dlpack__(max_version=(1, 0), **stream)
-        except TypeError:       # of an older protocol
+        except TypeError:       # an older protocol
             capsule = source.__dlpack__(**stream)
     except BadArgument:
         raise
-    except Exception as error:      # libraries raise errors of their own
+    except Exception as error:      # libraries raise their own errors
         raise _Unshared(f"{what}: {error}") from None
     return capsule, device[1] if device[0] == _CUDA else None, _tensor(capsule, what)
 
 
 def _tensor(capsule, what="out"):
-    """(the tensor that a capsule holds, whether it may be written: None, it does not say)."""
+    """(the tensor in a capsule, whether it is writable; None if the capsule does not tell)."""
     if pythonapi.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         at = pythonapi.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
         made = _Versioned.from_address(at)
@@ -128,21 +131,20 @@ def _tensor(capsule, what="out"):
 
 
 def _is_immutable(source):
-    """Whether what has a buffer gives it to nobody who would write, as JAX's and TensorFlow's
-    arrays do."""
+    """Whether an object with a buffer exports it read-only, as JAX's and TensorFlow's arrays do."""
     raw = Buffer()
     if not pythonapi.PyObject_CheckBuffer(source):
         return False
     try:
         pythonapi.PyObject_GetBuffer(source, byref(raw), STRIDES | WRITABLE)
-    except Exception:       # libraries raise errors of their own
+    except Exception:       # libraries raise their own errors
         return True
     pythonapi.PyBuffer_Release(byref(raw))
     return False
 
 
 def of_dlpack(source, what, writable=False):
-    """Of what has __dlpack__; nothing is copied."""
+    """Memory of an object with __dlpack__, without a copy."""
     capsule, device, (tensor, may_write) = _capsule(source, what)
     if writable and (_is_immutable(source) if may_write is None else not may_write):
         raise BadArgument(f"{what}: is read-only")
@@ -158,8 +160,8 @@ def of_dlpack(source, what, writable=False):
 
 
 def _of_numpy(array, what, writable):
-    """Of NumPy's arrays; those of types that are none of its own show their bits."""
-    if array.dtype.isbuiltin == 2:      # of ml_dtypes
+    """Memory of a NumPy array; types that NumPy lacks appear as bits."""
+    if array.dtype.isbuiltin == 2:      # types of ml_dtypes
         bits = array.view(f"V{array.itemsize}")
         return of_buffer(bits, what, writable, array.dtype.name)
     if array.dtype.kind in "OSTUmM":
@@ -168,7 +170,8 @@ def _of_numpy(array, what, writable):
 
 
 def lasting(source, what):
-    """What shows the same memory each time: an array of lists and of objects that make one anew."""
+    """An object that shows the same memory on every access: lists, and objects that create an array
+    anew, are converted to an array first."""
     if numpy is None or isinstance(source, numpy.ndarray):
         return source
     made = isinstance(source, (list, tuple, numbers.Number, numpy.generic))
@@ -190,7 +193,7 @@ def memory_of(source, what, writable=False):
     if hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__"):
         try:
             return of_dlpack(source, what, writable)
-        except _Unshared:       # PyTorch's Booleans: NumPy may see them
+        except _Unshared:       # PyTorch's Booleans, which NumPy may read
             if writable or numpy is None or not hasattr(source, "__array__"):
                 raise
     if pythonapi.PyObject_CheckBuffer(source):
@@ -214,7 +217,7 @@ def _as_array(source, what, writable):
 
 
 class _Shown:
-    """Memory to NumPy."""
+    """Shows memory to NumPy by __array_interface__."""
 
     def __init__(self, data, shape, strides, typestr):
         self.__array_interface__ = {"data": (data, False), "shape": tuple(shape),
@@ -226,7 +229,7 @@ _MOVED_AS = {1: "|u1", 2: _ORDER + "u2", 4: _ORDER + "u4", 8: _ORDER + "u8", 16:
 
 
 def as_array(data, shape, strides, size):
-    """A NumPy array of raw elements where they lie; it does not keep them."""
+    """A NumPy array of raw elements in place; it does not keep them alive."""
     typestr = _MOVED_AS.get(size, f"|V{size}")
     if 0 in shape:
         return numpy.zeros(shape, typestr)
@@ -234,20 +237,20 @@ def as_array(data, shape, strides, size):
 
 
 def _each(data, shape, strides):
-    """The address of each element in C's order."""
+    """The address of each element, in C order."""
     steps = [[i * step for i in range(extent)] for extent, step in zip(shape, strides)]
     return (data + sum(at) for at in itertools.product(*steps))
 
 
 def gathered(data, shape, strides, size):
-    """The bytes of all elements in C's order."""
+    """The bytes of all elements, in C order."""
     if numpy is not None:
         return bytearray(as_array(data, shape, strides, size).tobytes())
     return bytearray(b"".join(ctypes.string_at(at, size) for at in _each(data, shape, strides)))
 
 
 def scattered(bytes, data, shape, strides, size):
-    """Puts elements in C's order into their places."""
+    """Stores elements, given in C order, in their places."""
     if numpy is not None:
         places = as_array(data, shape, strides, size)
         places[...] = numpy.frombuffer(bytes, places.dtype).reshape(places.shape)
@@ -266,7 +269,7 @@ class Exported:
         return 1, 0
 
     def __dlpack__(self, **options: Any) -> Any:
-        """NumPy's capsule, which says the type that NumPy does not have."""
+        """NumPy's capsule, with the type corrected if NumPy lacks it."""
         capsule = self.array.__dlpack__(**options)
         _tensor(capsule)[0].code = dlpack_of_kind(self.kind)
         return capsule

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One product: its operands' views, its matrices, its call."""
+"""A matrix product: views of operands, their matrices, the library call."""
 import ctypes
 import functools
 import itertools
@@ -22,11 +22,12 @@ from .errors import BadArgument, check
 
 
 def _complex(view):
-    """A real operand as a complex one that has all its numbers."""
+    """A complex copy of a real operand."""
     kind = None
     if numpy is not None:
         kind = next((name for name in ("f32", "f64") if holds(name, view.name)), None)
-    if numpy is not None and view.name == "i64":    # NumPy's integers; most are small
+    # NumPy's default integers, which are mostly small
+    if numpy is not None and view.name == "i64":
         x = view.array()
         if x.size and not -2 ** 53 <= int(x.min()) <= int(x.max()) <= 2 ** 53:
             raise BadArgument(f"{view.what}: has integers beyond 2^53, which no complex number "
@@ -41,22 +42,23 @@ def _complex(view):
 
 
 def _reach(view):
-    """The first address of a view and what follows its last."""
+    """The address range of a view: first byte, end."""
     far = [(n - 1) * step for n, step in zip(view.shape, view.bytes)]
     return (view.data + sum(min(x, 0) for x in far),
             view.data + sum(max(x, 0) for x in far) + view.size)
 
 
 def _meet(a, c):
-    """Whether an operand may lie among a result's elements, as far as their ends tell."""
-    if a.count == 0 or c.count == 0 or not a.data:      # a prepared one has memory of its own
+    """Whether the address ranges of an operand and a result overlap."""
+    if a.count == 0 or c.count == 0 or not a.data:      # a prepared operand has its own memory
         return False
     (a0, a1), (c0, c1) = _reach(a), _reach(c)
     return a0 < c1 and c0 < a1
 
 
 class _Aside:
-    """A result in memory of its own, in the order that a product needs; put() moves it."""
+    """A result in temporary memory, in the layout that a product needs; put() copies it to its
+    place."""
 
     def __init__(self, view, axes, order, extents, filled):
         self._place = view.data, [extents[x] for x in order], [axes.step[x] for x in order], \
@@ -72,7 +74,7 @@ class _Aside:
 @functools.lru_cache(maxsize=4096)
 def _arrangement(spell, argument, a_shape, a_strides, b_shape, b_strides, c_strides, size,
                  together):
-    """(outline, arrangement, whether the library can write the result where it is to lie)."""
+    """(outline, arrangement, whether the library can write the result in place)."""
     o = outline(spell, argument, a_shape, b_shape)
     a, b = sides_of(o, a_shape, a_strides, b_shape, b_strides)
     c = axes_of(o.order, o.shape, c_strides)
@@ -81,8 +83,8 @@ def _arrangement(spell, argument, a_shape, a_strides, b_shape, b_strides, c_stri
 
 
 def _in_place(o, found, c, size):
-    """Rows and columns are one axis each, and matrices that are told by addresses lie apart, as the
-    library wants them."""
+    """Whether rows and columns are one axis each, and matrices given by addresses do not overlap,
+    as the library requires."""
     if None in found.c:
         return False
     reach = size + sum((o.extents[x] - 1) * c.step[x] for x in found.rows[0] + found.columns[1])
@@ -90,7 +92,7 @@ def _in_place(o, found, c, size):
 
 
 class Product:
-    """Two operands, a result, and how their axes make matrices."""
+    """Two operands, a result, and the mapping of their axes to matrices."""
 
     def __init__(self, context, held, a, b, labels, contract, scheme, slices, format, dtype, out,
                  alpha, beta, result, together):
@@ -116,7 +118,7 @@ class Product:
         self._arrange(labels, together)
 
     def _check_device(self, context):
-        """Tensors on a GPU: all three on the one of the context, which computes there."""
+        """Requires all three tensors to be on the context's GPU."""
         devices = [view.device for view in (self.a, self.b, self.c)]
         if devices == [None, None, None]:
             return
@@ -132,7 +134,7 @@ class Product:
                                   "computes there")
 
     def _arrange(self, labels, together):
-        """Finds the matrices; copies what is none where it lies."""
+        """Maps axes to matrices; copies operands that are no matrices in place."""
         a, b, c = self.a, self.b, self.c
         self.data, self.aside = c.data, None
         o, found, in_place = _arrangement(*labels, a.shape, a.bytes, b.shape, b.bytes, c.bytes,
@@ -144,8 +146,8 @@ class Product:
             self._place(in_place)
 
     def _place(self, in_place):
-        """Copies operands that are no matrices; has the result written where it is to lie, or
-        aside, from where run() moves it."""
+        """Copies operands that are not matrices.  Has the result written in place, or to temporary
+        memory from which run() copies it."""
         a, b, c, o, found = self.a, self.b, self.c, self._outline, self._found
         if self._sides is None:
             sides = sides_of(o, a.shape, a.bytes, b.shape, b.bytes)
@@ -162,8 +164,8 @@ class Product:
         self.shapes = arrange(o, *self._sides, places, self._together)
 
     def set_aside(self):
-        """After run() was refused: whether the result may lie among an operand's elements, and so
-        run() may succeed now that it is written aside."""
+        """Called after run() was refused: if the result may overlap an operand, makes it temporary
+        and returns True, since run() may now succeed."""
         a, b, c = self.a, self.b, self.c
         if self.aside or c.device is not None or not self.result.given or \
                 not (_meet(a, c) or _meet(b, c)):
@@ -181,7 +183,8 @@ class Product:
                          contract=ctypes.pointer(self.contract))
 
     def _batch(self, problem):
-        """The stack: steps where it is one loop, else the address of every matrix."""
+        """The stack as a batch: constant strides if it is one loop, else the address of every
+        matrix."""
         loops = self.shapes.loops
         sizes = self.a.size, self.b.size, self.c.size
         if len(loops) == 1:
@@ -218,7 +221,7 @@ class Product:
 
 
 def _rearranged(view, axes, strides, groups, extents, stack):
-    """The axes of an operand, which is copied unless each group of labels is one axis already."""
+    """The axes of an operand; it is copied unless each group of labels is already one axis."""
     if None not in strides:
         return axes
     order = [x for x in stack if x in axes.extent] + groups[0] + groups[1]
@@ -235,7 +238,7 @@ def _matrix(kind, view, data, strides, rows, columns):
 
 
 def _addresses(data, extents, steps):
-    """An array of the addresses of all matrices, in C's order."""
+    """An array of the addresses of all matrices, in C order."""
     if numpy is None:
         places = [data + sum(i * s for i, s in zip(at, steps))
                   for at in itertools.product(*map(range, extents))]
@@ -250,8 +253,8 @@ def _addresses(data, extents, steps):
 def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, scheme=None,
              report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False,
              epilogue=None, inputs=None, nan_to_zero=False, result="numpy"):
-    """The product of two operands whose axes have labels, a function of _contraction and its
-    argument: Context.matmul says the rest."""
+    """Multiplies two operands by a labelling function of _contraction with its argument;
+    Context.matmul describes the rest."""
     key = None
     if not report and epilogue is None and inputs is None and not nan_to_zero:
         key = _repeat.key_of(a, b, labels, contract, out, alpha, beta, (
@@ -259,7 +262,7 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
             context.background))
         like = key and _repeat.kept(context._repeats, key)
         others = None
-        if key and not like and labels is MATMUL:       # of other shapes?
+        if key and not like and labels is MATMUL:       # products of other shapes?
             others = _repeat.matrices_key(key, a, b, out)
             like = others and _repeat.kept(context._repeats, others)
         made = like and like.run(context._handle, a, b, out)
@@ -275,7 +278,7 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
                                 product=(p.stack, p.shapes.m, p.shapes.n))
             try:
                 problem = p.run(r, steps, conj_a, conj_b)
-            except BadArgument:     # among others, where the result lies among an operand
+            except BadArgument:     # the result may overlap an operand
                 if not p.set_aside():
                     raise
         made = p.result.give()
@@ -288,7 +291,7 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
 
 
 def plan(context, a, b, labels, contract, alpha, beta, scheme, format, dtype, slices):
-    """What multiply would do, as text."""
+    """The text of the plan of multiply's product."""
     with ExitStack() as held:
         return Product(context, held, a, b, labels, contract, scheme, slices, format, dtype, None,
                        alpha, beta, "numpy", False).plan()

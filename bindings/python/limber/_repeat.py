@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products and convolutions of NumPy's arrays that are like one before: what was found out of their
-types, shapes and strides is kept, so that a call only fills in three addresses."""
+"""A cache of calls on NumPy arrays: what follows from types, shapes and strides is kept, so that a
+repeated product or convolution only fills in three addresses."""
 from ctypes import byref, pointer
 
 from . import _library as C
@@ -8,12 +8,12 @@ from ._library import lib
 from ._memory import Buffer, STRIDES, WRITABLE, pythonapi
 from ._types import numpy
 
-MOST = 1000     # kinds of calls that a context keeps
+MOST = 1000     # cached calls of a context
 _acquire, _release, _run = pythonapi.PyObject_GetBuffer, pythonapi.PyBuffer_Release, lib.limber_run
 
 
 class _Slot:
-    """A problem and what looks at three arrays, of one thread at a time."""
+    """A problem and three array accessors, used by one thread at a time."""
 
     def __init__(self, problem):
         self.problem = C.Problem.from_buffer_copy(problem)
@@ -27,14 +27,14 @@ class _Slot:
 
 
 class Repeat:
-    """A call to do again.  `keep` is what its problem points to."""
+    """A cached call. `keep` holds what its problem points to."""
 
     def __init__(self, problem, dtype, shape, align, keep):
         self.dtype, self.shape, self.align, self._keep = dtype, shape, align, keep
         self._problem, self._slots = problem, []
 
     def run(self, context, a, b, out):
-        """The result, or None: an array cannot be taken as it lies, or the library refuses."""
+        """The result; None if an array cannot be used in place, or the library refuses."""
         c = numpy.empty(self.shape, self.dtype) if out is None else out
         try:
             slot = self._slots.pop()
@@ -72,13 +72,13 @@ class Repeat:
         return c if out is not None or self.shape else c[()]
 
     def _fits(self, slot, a, b, c):
-        """All that is to be known of shapes is in the key."""
+        """Whether the arrays can be used; their shapes are part of the key."""
         return True
 
 
 class AnyMatrices(Repeat):
-    """A product of matrices to do again with others, whose shapes and strides are filled in: of a
-    factorisation, where each product has its own."""
+    """A cached product of matrices of any shape; shapes and strides are filled in.  It serves
+    factorisations, where each product has other sizes."""
 
     def run(self, context, a, b, out):
         if a.shape[1] != b.shape[0] or 0 in a.shape or 0 in b.shape:
@@ -100,8 +100,8 @@ class AnyMatrices(Repeat):
 
 
 def key_of(a, b, labels, contract, out, alpha, beta, options):
-    """What a call must have in common with another to be one like it, or None: it is none that is
-    kept.  labels, options: what else was said, all of which can be compared."""
+    """The cache key of a call: what an equal call must have in common; None: not cacheable. labels,
+    options: all other arguments, which must be comparable."""
     if numpy is None or type(a) is not numpy.ndarray or type(b) is not numpy.ndarray or \
             not (contract is None or type(contract) is str) or \
             not _is_key(alpha) or not _is_key(beta):
@@ -116,7 +116,7 @@ def key_of(a, b, labels, contract, out, alpha, beta, options):
 
 
 def matrices_key(key, a, b, out):
-    """Of a key: what products of real matrices of any shape have in common, or None."""
+    """The part of a key that products of real matrices of any shape share, or None."""
     if a.ndim != 2 or b.ndim != 2 or (out is not None and out.ndim != 2) or \
             a.dtype.kind != "f" or b.dtype.kind != "f":
         return None
@@ -124,27 +124,26 @@ def matrices_key(key, a, b, out):
 
 
 def _is_key(scalar):
-    """Whether an equal scalar is this one: 0.0 and -0.0 are equal, and differ."""
+    """Whether a scalar can be part of a key: 0.0 and -0.0 are equal but differ."""
     kind = type(scalar)
     return kind is int or kind is float and scalar != 0
 
 
 def has_own_elements(view):
-    """Whether each element of the array is a number of the format, not half of one as in dd."""
+    """Whether each array element is a whole number of the format, not half of one as in dd."""
     return view.size == view.source.itemsize
 
 
 def kept(known, key):
-    """The Repeat of a key, or None."""
+    """The cached Repeat for a key, or None."""
     try:
         return known.get(key)
-    except TypeError:       # an option has no hash
+    except TypeError:       # unhashable option
         return None
 
 
 def keep(known, key, views, result, problem, points_to, kind=Repeat):
-    """Keeps a call, if it read and wrote arrays where they lie.  points_to: what its problem points
-    to."""
+    """Caches a call that used its arrays in place. points_to: what its problem points to."""
     addresses = problem.batch and problem.batch.contents.address_a
     if any(view.copied or view.typed for view in views) or addresses or \
             result.result != "numpy" or type(result.array) is not numpy.ndarray or \
@@ -155,5 +154,5 @@ def keep(known, key, views, result, problem, points_to, kind=Repeat):
     align = max(min(view.size, 8) for view in views) - 1
     try:
         known[key] = kind(problem, result.array.dtype, result.array.shape, align, points_to)
-    except TypeError:       # as above
+    except TypeError:       # unhashable option
         pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results: which format they have, new arrays for them, and how they are given."""
+"""Results: their formats, their arrays, and how they are returned."""
 import functools
 
 from ._arguments import format_of_dtype, view_of
@@ -18,7 +18,7 @@ RESULTS = ("numpy", "dlpack")
 
 @functools.lru_cache(maxsize=None)
 def holds(large, small):
-    """Whether every number of a float format is one of another."""
+    """Whether every number of a float format is a number of another."""
     a, b = finfo(large), finfo(small)
     return a.significant_bits >= b.significant_bits and \
         a.largest_exponent >= b.largest_exponent and a.smallest_exponent <= b.smallest_exponent
@@ -26,8 +26,8 @@ def holds(large, small):
 
 @functools.lru_cache(maxsize=None)
 def result_format(a, b):
-    """The format of a product without a dtype: the wider of two, or the least that holds both; no
-    power of two, which no result is."""
+    """The format of a product without a dtype: the wider of the two, or the smallest that
+    represents both; never a power-of-two format, which no result can have."""
     if a[0] in "iu" and b[0] in "iu":
         return "i32" if a in _BYTES and b in _BYTES else "i64"
     own = [name for name in (a, b) if name != "e8m0"]
@@ -39,7 +39,7 @@ def result_format(a, b):
 
 
 def _format_of_out(out, a, b):
-    """What an array given as out says of its format: integers hold bits of the operands' one."""
+    """The format that an out array implies: integers hold bits of the operands' format."""
     if out is None:
         return None
     if isinstance(out, Quad):
@@ -55,7 +55,7 @@ def _format_of_out(out, a, b):
 
 
 class Result:
-    """Where a result goes: an array given as out, or a new one."""
+    """The place of a result: an array given as out, or a new one."""
 
     def __init__(self, held, shape, views, formats, dtype, out, result):
         if result not in RESULTS:
@@ -97,7 +97,7 @@ class Result:
             raise BadArgument("beta: it scales what out holds, and no out is given")
 
     def give(self):
-        """A product of two vectors is a number; what is not given stays an array of no axes."""
+        """Returns the result.  A product of two vectors becomes a number, unless out was given."""
         if self.given:
             return self.array
         if self.result == "dlpack":

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Roundings that are no conversion to a format: to a format's significand without its range, with
-errors of single bits, and to fixed point."""
+"""Roundings other than conversion to a format: to a significand without the format's range, with
+flipped bits, and to fixed point."""
 import numbers
 
 from ._facts import finfo
 from ._types import numpy
 from .errors import BadArgument
 
-_EXACT = 2.0 ** 52      # doubles from here on are integers
+_EXACT = 2.0 ** 52      # all doubles from here on are integers
 
 
 def _doubles(a, what="a"):
@@ -21,7 +21,7 @@ def _doubles(a, what="a"):
 
 
 def _in_type(made, given):
-    """Doubles in the type of an array that must hold them."""
+    """Doubles converted to the array's type, which must represent them."""
     with numpy.errstate(over="ignore"):
         as_given = made.astype(given.dtype)
     if not (as_given == made)[~numpy.isnan(made)].all():
@@ -30,7 +30,7 @@ def _in_type(made, given):
 
 
 def without_range(a, round_significand):
-    """Every element as 2^e times its significand in [1, 2), rounded by that function."""
+    """Rounds every element as 2^e times a significand in [1, 2), by the given function."""
     given, x = _doubles(a)
     mantissa, exponent = numpy.frexp(x)
     finite = numpy.isfinite(x)
@@ -48,8 +48,8 @@ def check_seed(seed):
 
 
 def flip_bits(x, name, probability, seed, limits):
-    """One bit of the fraction of some elements, which are numbers of a format, becomes another.
-    Zeros, infinities and NaN stay.  limits False: their exponents are those of binary64."""
+    """Flips one fraction bit of randomly chosen elements of a format.  Zeros, infinities and NaN
+    stay. limits False: exponents may be any of binary64."""
     if not isinstance(probability, numbers.Real) or not 0 <= probability <= 1:
         raise BadArgument(f"flips = {probability!r} is no probability")
     if seed is None:
@@ -69,7 +69,7 @@ def flip_bits(x, name, probability, seed, limits):
 
 
 def _rounded(x, rounding, random):
-    """Doubles to integers."""
+    """Rounds doubles to integers."""
     low = numpy.floor(x)
     if rounding == "nearest":
         return numpy.rint(x)
@@ -88,7 +88,7 @@ def _rounded(x, rounding, random):
 
 
 def fixed(a, integer_bits, fraction_bits, rounding, seed, nan_to_zero):
-    """Context.fixed says what the arguments are."""
+    """Implements Context.fixed."""
     given, x = _doubles(a)
     for name, bits in (("integer_bits", integer_bits), ("fraction_bits", fraction_bits)):
         if not isinstance(bits, int) or not 0 <= bits <= 52:

@@ -108,7 +108,7 @@ def retention(bits: int, product_bits: int, n: int, groups: int = 1,
 
 
 def unit_retention(words: str, k: int) -> float:
-    """The same of a unit at the inner dimension k."""
+    """The retention of a unit for sums of length k."""
     return lib.limber_unit_retention(byref(unit_of(words, "words")), integer(k, "k", most=WORD))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linear systems, to the digits of the result's format."""
+"""Solves linear systems to the precision of the result's format."""
 from contextlib import ExitStack
 from ctypes import byref
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class SolveReport(NamedTuple):
 
 
 def _matrix(view):
-    """A view of one axis is one column."""
+    """The matrix of a view; a single axis becomes one column."""
     if len(view.shape) == 2:
         return view.matrix()
     step = view.bytes[0] // view.size if view.count else 1
@@ -36,8 +36,8 @@ def _is_complex(x):
 
 
 def _as_real(context, a, b, dtype, out, result, report, format):
-    """The solution of a complex system by that of [Re a, -Im a; Im a, Re a] [Re x; Im x] =
-    [Re b; Im b], whose numbers are the same."""
+    """Solves a complex system as the real one [Re a, -Im a; Im a, Re a] [Re x; Im x] = [Re b; Im
+    b], whose numbers are the same."""
     if format is not None:
         raise BadArgument("format: names what real arrays hold, and these are complex")
     if result != "numpy":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What elements are called: kinds (the names of NumPy's and ml_dtypes' types) and formats."""
+"""Names of element types: kinds (names of NumPy and ml_dtypes types) and formats."""
 import sys
 
 from .errors import BadArgument
@@ -9,8 +9,8 @@ try:
 except ImportError:
     numpy = None    # type: ignore[assignment]
 
-# Kinds that are formats, those that NumPy lacks among them; those of complex numbers, by the format
-# of a part; and those whose values another kind holds without exception, so that arrays are copied.
+# Kinds that are formats, including those that NumPy lacks; kinds of complex numbers, by the format
+# of a part; and kinds whose values another kind represents exactly, so that such arrays are copied.
 _SMALL = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
           "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz", "float8_e8m0fnu": "e8m0",
           "float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1",
@@ -24,13 +24,13 @@ HELD_BY = {"bool": "uint8", "uint16": "int32", "uint32": "int64", "uint64": "int
            "int1": "int8",
            "uint1": "uint8", "uint2": "uint8", "uint4": "uint8",
            "float8_e3m4": "float16", "float8_e4m3": "float16", "float8_e4m3b11fnuz": "float16",
-           "float8_e8m0fnu": "float32"}      # which has no zero, and is no operand
+           "float8_e8m0fnu": "float32"}      # has no zero, and is no operand
 _KIND_OF = {name: kind for kind, name in FORMATS.items()}
 _COMPLEX_OF = {name: kind for kind, name in COMPLEX.items()}
 
 
 def small_type(kind):
-    """The type of ml_dtypes of that name, or None: it is absent, or has none."""
+    """The ml_dtypes type with this name; None if the package is absent or lacks it."""
     try:
         import ml_dtypes
     except ImportError:
@@ -39,7 +39,7 @@ def small_type(kind):
 
 
 def type_of(kind):
-    """The type of a kind, of NumPy or of ml_dtypes."""
+    """The NumPy or ml_dtypes type of a kind."""
     kind = small_type(kind) or kind
     try:
         return numpy.dtype(kind)
@@ -49,7 +49,7 @@ def type_of(kind):
 
 
 def kind_of_format(name, pairs=False):
-    """The kind whose elements are of a format, or None."""
+    """The kind whose elements have a format, or None."""
     return (_COMPLEX_OF if pairs else _KIND_OF).get(name)
 
 
@@ -67,7 +67,7 @@ def kind_of_code(code, itemsize):
     return f"{kind}{8 * itemsize}" if kind in ("int", "uint") else kind, swapped
 
 
-# DLPack's codes of types; those of 4 and 6 bits are packed there, and here each has a byte.
+# DLPack's type codes. Types of 4 and 6 bits are packed in DLPack, and here each element has a byte.
 _DLPACK = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool",
            7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn",
            11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu"}
@@ -83,5 +83,5 @@ def kind_of_dlpack(code, bits, lanes):
 
 
 def dlpack_of_kind(kind):
-    """DLPack's code of a kind, or None."""
+    """The DLPack code of a kind, or None."""
     return _DLPACK_CODE.get(kind if "_" in kind else kind.rstrip("0123456789"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that appear when they are whole."""
+"""Writes files atomically."""
 import argparse
 import os
 
@@ -21,7 +21,7 @@ def writable(path):
 
 
 def write_whole(path, content):
-    """Text or bytes."""
+    """Writes text or bytes to a file atomically."""
     part = f"{path}.part"
     try:
         with open(part, "wb") as file:

@@ -5,7 +5,7 @@ import math
 from ._whole import writable, write_whole
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"]
-WIDTH, LEFT, TOP = 630, 70, 40    # WIDTH is up to the key
+WIDTH, LEFT, TOP = 630, 70, 40    # width of the plot without the legend
 
 
 def escape(text):
@@ -13,12 +13,12 @@ def escape(text):
 
 
 def width(text):
-    """Of a text of size 12 in most fonts, at most (DejaVu Sans is a wide one)."""
+    """Upper bound of the width of a text of size 12 in most fonts (DejaVu Sans is wide)."""
     return sum(5 if c in " .,:;'|!iIjl()[]-/" else 11 if c in "mwMW@%" else 8.4 for c in str(text))
 
 
 def rows(names, step):
-    """A row for each name below the axis, so that none touches its neighbours of that row."""
+    """Assigns names below the axis to rows, so that names in a row do not overlap."""
     ends, found = [], []
     for i, name in enumerate(names):
         left, right = i * step - width(name) / 2, i * step + width(name) / 2
@@ -29,7 +29,7 @@ def rows(names, step):
 
 
 def ticks(low, high):
-    """About five round numbers of a range."""
+    """About five round numbers in a range."""
     step = 10 ** math.floor(math.log10(max(high - low, 1e-300)))
     step = next(s for s in (step / 5, step / 2, step, step * 2, step * 5) if (high - low) / s <= 6)
     first = math.ceil(low / step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a failed call raises, by its status, and what is asked of arguments before one."""
+"""Exceptions by status of a failed call, and checks of arguments before calls."""
 import enum
 import operator
 
@@ -70,21 +70,21 @@ _BY_STATUS = {kind.status: kind for kind in (BadArgument, NoScheme, OutOfRange, 
 
 
 def check(status):
-    """Raises what the status of a call that this thread has just made says."""
+    """Raises the exception for a status that this thread's last call returned."""
     if status:
         text = lib.limber_error_text() or lib.limber_status_meaning(status)
         text = text.decode(errors="replace")
-        if text.startswith("run: c overlaps "):     # which Python calls so
+        if text.startswith("run: c overlaps "):     # Python's name for C
             text = "out" + text[len("run: c"):]
         text = text.replace("conv.dilate[", "dilation[").replace(" dilate[", " dilation[")
         raise _BY_STATUS.get(status, InternalError)(text)
 
 
-WORD = 2 ** 63 - 1      # the largest number of 64 bits
+WORD = 2 ** 63 - 1      # largest 64-bit integer
 
 
 def integer(x, what, least=-2 ** 31, most=2 ** 31 - 1):
-    """x as an int for a number of C's: ctypes would cut off what does not fit, and name nothing."""
+    """x as an int for a C integer; ctypes would truncate it silently."""
     try:
         value = operator.index(x)
     except TypeError:
@@ -95,7 +95,7 @@ def integer(x, what, least=-2 ** 31, most=2 ** 31 - 1):
 
 
 def listed(x, what):
-    """x as a list, but no text's letters."""
+    """x as a list; a string is refused, because it would become a list of letters."""
     try:
         if not isinstance(x, (str, bytes)):
             return list(x)

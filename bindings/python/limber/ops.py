@@ -61,8 +61,8 @@ def _format(dtype, what):
 
 
 def _result(shape, plain, out, dtype, typed):
-    """The array of a result and its format.  plain: the type where nothing names one; typed:
-    formats that NumPy lacks are in ml_dtypes' types, as the operand is, else as bits."""
+    """The result's array and format. plain: the type if nothing names one; typed: formats that
+    NumPy lacks use ml_dtypes types, as the operand does, else bits."""
     if out is not None and not isinstance(out, numpy.ndarray):
         raise BadArgument(f"out: a {type(out).__name__} is no array of NumPy's")
     if dtype is None:
@@ -80,12 +80,12 @@ def _result(shape, plain, out, dtype, typed):
 def _is_swapped(dtype):
     try:
         return not numpy.dtype(dtype).isnative
-    except TypeError:       # a type of ml_dtypes, which is absent
+    except TypeError:       # ml_dtypes is absent
         return False
 
 
 def _named_result(shape, out, dtype, typed):
-    """The format that a dtype names, and an array that holds it."""
+    """The format of a dtype, and an array for it."""
     name, pairs, is_type = format_of_dtype(dtype)
     if pairs or name in ("f128", "dd") or (is_type and _is_swapped(dtype)):
         raise BadArgument(f"dtype: elements of type {dtype} are no format of results here")
@@ -103,12 +103,13 @@ def _index(value, words, what):
 
 
 def _dense(x, what):
-    """An array of the host without gaps."""
+    """A contiguous host array."""
     device = gpu_of(x)
     if device is not None:
         raise BadArgument(f"{what}: lies in the memory of CUDA device {device}, which only "
                           "products of tensors there read")
-    return numpy.ascontiguousarray(x).reshape(numpy.shape(x))     # of no axes, too
+    # reshape, since ascontiguousarray gives a scalar an axis
+    return numpy.ascontiguousarray(x).reshape(numpy.shape(x))
 
 
 def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zero, context):

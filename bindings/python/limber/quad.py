@@ -21,7 +21,7 @@ Axes = Union[None, int, Sequence[int]]
 
 
 def _flatten(values, shape):
-    """The numbers of nested lists in order; `shape` receives the extents."""
+    """The numbers of nested lists, in order; `shape` receives the extents."""
     if isinstance(values, (list, tuple)):
         shape.append(len(values))
         inner, all_of = None, []
@@ -37,7 +37,7 @@ def _flatten(values, shape):
 
 
 def _bits(quad):
-    """Each number as an integer of 128 bits, in C's order."""
+    """Each number as an integer of 128 bits, in C order."""
     words = memoryview(memoryview(quad.words).tobytes()).cast("Q").tolist()
     return [low | high << 64 for low, high in zip(words[::2], words[1::2])]
 
@@ -50,16 +50,16 @@ def _of_bits(bits, shape):
 
 
 def _is_array(x):
-    """Whether a View takes it exactly, as numbers."""
+    """Whether x is an array that a View takes exactly as numbers."""
     kind = getattr(getattr(x, "dtype", None), "kind", None)
-    if kind == "u" and x.dtype.itemsize == 8:   # beyond 2^63, too
+    if kind == "u" and x.dtype.itemsize == 8:   # includes numbers beyond 2^63
         return False
     return kind in tuple("biufcV") or isinstance(x, (memoryview, Quad)) or \
         (kind is None and hasattr(x, "__dlpack__"))
 
 
 def _words_of(array):
-    """New words of what a View takes."""
+    """New words of binary128 from an array that a View takes."""
     source, name = (array.words, "f128") if isinstance(array, Quad) else (array, None)
     with View(source, "values", name) as view:
         if view.pairs:
@@ -73,7 +73,7 @@ def _words_of(array):
 
 
 def _as_quad(x):
-    """A Quad of what stands beside one in an operation, or None."""
+    """The other operand of an operation as a Quad, or None."""
     if isinstance(x, Quad):
         return x
     if isinstance(x, (numbers.Number, list, tuple)) or hasattr(x, "_mpf_") or \
@@ -83,7 +83,7 @@ def _as_quad(x):
 
 
 def _spread(flat, own, shape):
-    """What an array of a shape has in C's order, broadcast to another."""
+    """An array's elements in C order, broadcast to another shape."""
     if own == shape:
         return flat
     own = (1,) * (len(shape) - len(own)) + own
@@ -105,7 +105,7 @@ def _shape_of_both(a, b):
 
 
 def _pairwise(function, a, b):
-    """What a function makes of the bits of two arrays, broadcast, and the shape."""
+    """The results of a function on the bits of two broadcast arrays, and the shape."""
     shape = _shape_of_both(a.shape, b.shape)
     return map(function, *(_spread(_bits(x), x.shape, shape) for x in (a, b))), shape
 
@@ -121,7 +121,7 @@ def _operator(function: Callable[[int, int], int],
 
 
 def _excesses(x):
-    """The signs of what rounding added to the numbers of what is compared with a Quad."""
+    """The signs of the rounding errors in converting numbers that are compared with a Quad."""
     if _is_array(x):
         return [0] * math.prod(x.shape)
     flat = _flatten(x.tolist() if hasattr(x, "tolist") else x, [])
@@ -129,8 +129,8 @@ def _excesses(x):
 
 
 def _comparison(*orders: Optional[int]) -> Callable[[Quad, Any], Any]:
-    """Whether the order is one of these; numbers that no Quad holds are compared as they are.
-    Arrays of answers are NumPy's, or nested lists."""
+    """A comparison method that is true for these orders.  Numbers that no Quad represents are
+    compared exactly.  Arrays of answers are NumPy's, or nested lists."""
     def method(self: Quad, other: Any) -> Any:
         quad = _as_quad(other)
         if quad is None:
@@ -143,14 +143,14 @@ def _comparison(*orders: Optional[int]) -> Callable[[Quad, Any], Any]:
 
 
 def _shaped(answers, shape):
-    """Booleans as one, as NumPy's array, or as nested lists."""
+    """Answers as one bool, a NumPy array, or nested lists."""
     if not shape:
         return answers[0]
     return _nest(answers, shape) if numpy is None else numpy.array(answers, bool).reshape(shape)
 
 
 def _put(out, made):
-    """Writes a result into an array given for it."""
+    """Copies a result into the array given as out."""
     if isinstance(made, Quad) != isinstance(out, Quad) or tuple(out.shape) != \
             tuple(getattr(made, "shape", ())):
         raise BadArgument("out: is no array of the result's kind and shape")
@@ -161,7 +161,8 @@ def _put(out, made):
     return out
 
 
-# NumPy's functions: the method of the first operand, and that of the second where only it is a Quad
+# NumPy's functions: the method for a Quad as first operand, and that for a Quad as second operand
+# only.
 _UFUNCS = {"add": ("__add__", "__radd__"), "subtract": ("__sub__", "__rsub__"),
            "multiply": ("__mul__", "__rmul__"), "divide": ("__truediv__", "__rtruediv__"),
            "true_divide": ("__truediv__", "__rtruediv__"),
@@ -433,12 +434,12 @@ def _numbers(quad):
 
 
 def _longdouble(x):
-    """The nearest number of that type, whichever it is here."""
+    """The nearest long double, whatever its format on this machine."""
     if isinstance(x, float) or x == 0:
         return numpy.longdouble(x)
     about = numpy.finfo(numpy.longdouble)
     exponent = max(x.numerator.bit_length() - x.denominator.bit_length(), about.minexp + 1)
-    last = exponent - about.nmant - 1       # at least a bit too many
+    last = exponent - about.nmant - 1       # at least one bit more than needed
     size = abs(x) / Fraction(2) ** last
     while size >= 1 << (about.nmant + 1):
         size /= 2

@@ -1,8 +1,8 @@
-# What a wheel holds beside the common part: the package is the prefix of the installation.
+# What only a wheel contains: the package is the prefix of the installation.
 install(TARGETS limber EXPORT limber
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so "INPUT(liblimber.so.0)\n")
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so     # in the place of a link
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so     # instead of a link
         DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(name libblas libblas64)     # for -lblas
   if(TARGET limber_${name})
@@ -16,8 +16,8 @@ include(bindings/python/wheel/licences.cmake)
 third_party(libffi "${FFI_VERSION}" MIT "a part of liblimber" libffi-dev)
 third_party(xxHash "${XXHASH_VERSION}" BSD-2-Clause "a part of liblimber" libxxhash-dev)
 if(TARGET limber_cli)
-  # What the command line needs and the `manylinux` platforms lack travels with it, as files that
-  # can be replaced (MPFR and GMP are under the LGPL), in a folder that no other program looks into.
+  # Libraries that the command line needs and the `manylinux` platforms lack are included as
+  # replaceable files (MPFR and GMP are under the LGPL), in a folder that no other program searches.
   set(bundled "${CMAKE_INSTALL_LIBDIR}/bundled")
   set(travels "^lib(mpfr|gmp|popt|cjson)\\.so\\.")
   install(CODE "
@@ -44,5 +44,8 @@ if(TARGET limber_cli)
   endif()
   third_party(popt "${POPT_VERSION}" MIT ${popt_place} libpopt-dev)
   third_party(cJSON "${CJSON_VERSION}" MIT ${bundled} libcjson-dev)
+endif()
+if(TARGET limber_lapack32 OR TARGET limber_lapack64)
+  third_party(LAPACK 3.11.0 BSD-3-Clause "limber/liblimber_lapack*.so" liblapack-dev)
 endif()
 install_licences(${lgpl_texts})

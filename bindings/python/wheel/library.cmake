@@ -1,6 +1,6 @@
-# How liblimber differs in a wheel.  Wheels hold no links, so its file has the name that programs
-# load.  libffi is part of it where there is an archive, and hidden: the library is loaded into
-# programs that have a libffi of their own.
+# Differences of liblimber in a wheel. Wheels contain no links, so the file has the name that
+# programs load. libffi is linked statically if there is an archive, and hidden, because programs
+# that load the library may have their own libffi.
 set_property(TARGET limber PROPERTY VERSION)
 find_library(LIMBER_FFI_ARCHIVE libffi.a HINTS ${FFI_LIBRARY_DIRS})
 if(LIMBER_FFI_ARCHIVE)
@@ -8,8 +8,8 @@ if(LIMBER_FFI_ARCHIVE)
   target_link_options(limber PRIVATE LINKER:--exclude-libs,libffi.a)
 endif()
 
-# Functions of glibc in the versions of 2.28, in each file of the wheel; two libraries are named
-# that have them there and newer systems keep empty.
+# Binds glibc functions to the versions of 2.28 in each file of the wheel. Two libraries are named
+# that have functions there which newer systems moved elsewhere.
 find_library(LIMBER_OLD_PTHREAD libpthread.so.0)
 find_library(LIMBER_OLD_DL libdl.so.2)
 if(LIMBER_OLD_PTHREAD AND LIMBER_OLD_DL)

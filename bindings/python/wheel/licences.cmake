@@ -1,6 +1,5 @@
-# third_party(NAME VERSION LICENCE PLACE PACKAGE): what is in a wheel and not ours.  The notices are
-# those of the Debian package, where the system has them.  install_licences() writes them to the
-# wheel.
+# third_party(NAME VERSION LICENCE PLACE PACKAGE) registers foreign software in a wheel. The notices
+# come from the Debian package, if the system has it. install_licences() writes them to the wheel.
 set(notices "Libraries of others in this wheel, and their licences.\n\n")
 set(texts "")
 
@@ -18,7 +17,7 @@ function(install_licences)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/licences/THIRD-PARTY.txt)
   file(WRITE ${file} "${notices}${texts}")
   install(FILES ${file} DESTINATION ${SKBUILD_METADATA_DIR}/licenses)
-  foreach(name ${ARGN})     # of the system's texts
+  foreach(name ${ARGN})     # the system's texts
     install(FILES /usr/share/common-licenses/${name}
             DESTINATION ${SKBUILD_METADATA_DIR}/licenses OPTIONAL)
   endforeach()

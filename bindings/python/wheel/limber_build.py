@@ -11,13 +11,13 @@ from pathlib import Path
 from scikit_build_core.build import *  # noqa: F403  (the other hooks as they are)
 from scikit_build_core.build import build_wheel as _build_wheel
 
-# What every manylinux platform has, of what C programs link (PEP 600).
+# Libraries that every manylinux platform has (PEP 600), of those that C programs link.
 SYSTEM = re.compile(r"(lib(c|m|dl|rt|pthread|gcc_s|z)|ld-linux-.*)\.so\.\d+")
 
 
 def _tag(folder):
-    """manylinux_2_N_MACHINE by the newest symbol of glibc that a file in the folder needs, or None
-    where a library is needed that is neither in the folder nor on all systems."""
+    """The tag manylinux_2_N_MACHINE by the newest glibc symbol that a file in the folder needs;
+    None if a library is needed that is neither in the folder nor on all systems."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     here = {path.name for path in files}
     newest = 0

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions of glibc in the versions that 2.28 has, so that a wheel that was built with a newer one
- * runs there.  Newer versions are the same functions: some have moved to libc.so.6, those of libm
- * no longer call `matherr`.  Each file of a wheel has these, hidden; what the linker would take
- * from glibc 2.29 or later belongs here, and the wheel's tag tells of what does not. */
+ * Binds glibc functions to the versions of glibc 2.28, so that a wheel built with a newer glibc
+ * runs there.  The newer versions are the same functions: some moved to libc.so.6, those of libm no
+ * longer call `matherr`. Each file of a wheel has these, hidden.  A function that the linker would
+ * take from glibc 2.29 or later belongs here; the wheel's tag tells of any that is missing. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* A function that goes on in the old version of itself. */
+/* Defines a function that jumps to its old version. */
 #if defined(__x86_64__)
 #define FIRST "GLIBC_2.2.5"
 #define GO_ON(name) "jmp *old_" name "@GOTPCREL(%rip)\n"
@@ -41,12 +41,12 @@ SINCE("pthread_setaffinity_np", "GLIBC_2.3.4");
 #else
 OLD(pthread_setaffinity_np);
 #endif
-/* Programs alone.  The old one takes a function that calls constructors, of which these have none;
- * the new start hands it NULL. */
+/* For programs only.  The old version takes a function that runs constructors; there are none here,
+ * and the new start file passes NULL. */
 OLD(__libc_start_main);
 /* clang-format on */
 
-/* Which 2.28 has under other names. */
+/* Functions that have other names in 2.28. */
 HIDDEN int fstatat(int folder, const char *path, struct stat *to, int flags)
 {
     return (int)syscall(SYS_newfstatat, folder, path, to, flags);

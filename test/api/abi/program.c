@@ -20,7 +20,7 @@ static void check(int good, const char *what)
     failures++;
 }
 
-/* Bytes behind a structure that the library must leave alone. */
+/* Defines a structure followed by guard bytes that the library must not change. */
 #define GUARDED(type) \
     struct { \
         type it; \

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What compiled kernels (C++, through device.h) ask of the engine that runs them (C).  A kernel is
- * a shared object; the driver hands it this table when the module is loaded. */
+ * The interface between compiled kernels (C++, through device.h) and the engine that runs them (C).
+ * A kernel is a shared object; the driver passes it this table when the module is loaded. */
 #ifndef LIMBER_SIMT_API_H
 #define LIMBER_SIMT_API_H
 
-enum { SIMT_VERSION = 4 };      /* of this file: objects made by another one are refused */
+enum { SIMT_VERSION = 4 };      /* version of this file; objects of other versions are refused */
 
-/* What products multiply: 32 bytes along k.  Of i8, + 1: a is signed, + 2: b is. */
+/* Operand types of products of 32 bytes along k. i8: + 1 if a is signed, + 2 if b is. */
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };
 
-/* Products of blocks with scales, by the names of their instructions. */
+/* Block-scaled products, by their instructions' names. */
 enum simt_scaled { SIMT_MXF8F6F4 = 1, SIMT_MXF4, SIMT_MXF4NVF4 };
 
-/* Where a block's shared memory begins in the addresses that assembly has. */
+/* Address at which a block's shared memory begins in assembly. */
 enum { SIMT_SHARED = 1024 };
 
-/* An operand of assembly: its constraint, and where its value is. */
+/* An operand of inline assembly: its constraint, and its value's address. */
 struct simt_operand {
     const char *constraint;
     void *at;
     uint64_t size;
 };
 
-/* The thread that runs. */
+/* The running thread. */
 struct simt_now {
     int thread, block, blocks;
 };
@@ -30,14 +30,14 @@ struct simt_now {
 struct simt_api {
     const struct simt_now *now;
 
-    /* Check an access and return where the bytes are. */
+    /* These check an access and return the address of the bytes. */
     void *(*global_read)(const void *p, uint32_t size, uint32_t align, int constant);
     void *(*global_write)(void *p, uint32_t size, uint32_t align);
     void *(*global_atomic)(void *p, uint32_t size, uint32_t align);
     void *(*shared_read)(uint32_t at, uint32_t size, uint32_t align);
     void *(*shared_write)(uint32_t at, uint32_t size, uint32_t align);
 
-    void (*sync)(int id, int threads);          /* 0, 0: the block */
+    void (*sync)(int id, int threads);          /* 0, 0: the whole block */
     void (*sync_warp)(void);
     int (*warp)(void);
     uint32_t (*shuffle_xor)(uint32_t v, int mask);

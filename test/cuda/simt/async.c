@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copies that land later than they are asked for: as late as they may. */
+ * Asynchronous copies, which complete as late as they may. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static struct barrier *find_barrier(struct block *b, uint32_t at)
     return NULL;
 }
 
-/* A block's barrier whose init this thread knows of. */
+/* Looks a barrier up and checks that this thread is ordered after its initialisation. */
 static struct barrier *use_barrier(struct block *block, uint32_t at, const char *what)
 {
     struct witness w = fibre_witness(engine.running);
@@ -105,7 +105,7 @@ static struct barrier *use_barrier(struct block *block, uint32_t at, const char 
     return b;
 }
 
-/* The block of this rank in the thread's cluster. */
+/* The block with this rank in the thread's cluster. */
 static struct block *block_of(int rank, const char *what)
 {
     struct cluster *c = engine.running->block->cluster;
@@ -155,7 +155,7 @@ void barrier_init_done(void)
             f->block->barriers[i].init_done = true;
 }
 
-/* Ends the phase if nothing is missing, and wakes who waited for that. */
+/* Ends the phase if nothing is pending, and wakes the waiting threads. */
 static void try_end(struct block *block, struct barrier *b)
 {
     struct clocks *done;
@@ -164,7 +164,7 @@ static void try_end(struct block *block, struct barrier *b)
         return;
     b->phase++;
     b->pending = b->count;
-    done = clocks_new(); /* the old one may be shared by those who waited */
+    done = clocks_new(); /* waiting threads may share the old clocks */
     clocks_join(done, b->done);
     clocks_join(done, b->now);
     clocks_drop(b->done);
@@ -238,7 +238,7 @@ void barrier_wait(uint32_t at, uint32_t parity)
     fibre_wait("barrier_wait", at, parity);
 }
 
-/* ---- what comes later ------------------------------------------------------------------------ */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 static void add_flight(struct block *block, struct flight f)
 {
@@ -291,8 +291,7 @@ static void land_arrival(struct block *block, const struct flight *t)
 
 /* ---- tensor copies --------------------------------------------------------------------------- */
 
-/* The row of a box that lies at (x, y, z): bytes [*from, *to) of it are inside the tensor, from
- * *at on in memory. */
+/* For the row of a box at (x, y, z): bytes [*from, *to) are inside the tensor, at address *at. */
 static void row_of(const struct map *m, int64_t x, int64_t y, int64_t z, int64_t *from, int64_t *to,
                    uint64_t *at)
 {
@@ -338,9 +337,9 @@ void tensor_prefetch(const void *map)
     check_map(map, "tensor_prefetch");
 }
 
-/* To one block, whose barrier lies where this block's does. */
-static void take_off(struct block *block, struct flight t, uint32_t barrier, uint32_t align,
-                     const char *what)
+/* Starts a copy to one block, whose barrier has the same address as this block's. */
+static void start_copy(struct block *block, struct flight t, uint32_t barrier, uint32_t align,
+                       const char *what)
 {
     struct barrier *b = use_barrier(block, barrier, what);
     struct witness w;
@@ -365,8 +364,8 @@ void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
     if (!bytes || bytes % 16 || (uintptr_t)from % 16)
         engine_fail("bulk_load of %u bytes from %p", bytes, from);
     memory_check((uint64_t)(uintptr_t)from, bytes, false, "bulk_load");
-    take_off(engine.running->block, (struct flight){ .from = from, .at = at, .bytes = bytes },
-             barrier, 16, "bulk_load");
+    start_copy(engine.running->block, (struct flight){ .from = from, .at = at, .bytes = bytes },
+               barrier, 16, "bulk_load");
 }
 
 void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
@@ -386,10 +385,10 @@ void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t bar
         .map = m, .at = at, .bytes = 128 * m->box[1] * m->box[2], .x = x, .y = y, .z = z
     };
     if (!blocks)
-        take_off(engine.running->block, t, barrier, 1024, "tensor_load");
+        start_copy(engine.running->block, t, barrier, 1024, "tensor_load");
     for (int rank = 0; blocks >> rank; rank++)
         if (blocks >> rank & 1)
-            take_off(block_of(rank, "tensor_load_all"), t, barrier, 1024, "tensor_load");
+            start_copy(block_of(rank, "tensor_load_all"), t, barrier, 1024, "tensor_load");
 }
 
 static void land_box(struct block *block, const struct flight *t)
@@ -430,7 +429,7 @@ static void land(struct block *block, const struct flight *t)
     try_end(block, b);
 }
 
-/* Copies to one barrier land in their order, others in any. */
+/* Completes one copy.  Copies to one barrier complete in order, others in any order. */
 bool async_land(void)
 {
     int total = 0, n;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tensor memory: who has columns of it, the products and copies that one thread of a block issues
- * into them, and loads.  A product is computed when it is issued, but no one may look at its sums,
- * or write its tiles or its scales, who does not know of an arrival for it; a load fills its
- * registers at columns_wait.  A copy is one to those that issue products later, but does not wait
- * for products before.  Cells of 16 lanes by 4 columns have epochs as words of shared memory do.
+ * Tensor memory: allocation of columns, the products and copies that one thread of a block issues
+ * into them, and loads.  A product is computed when it is issued, but only a thread that is ordered
+ * after its arrival may read its sums or overwrite its tiles or scales.  A load fills its registers
+ * at columns_wait.  Copies are ordered before products that are issued later, but not after earlier
+ * products.  Cells of 16 lanes by 4 columns have epochs, as words of shared memory do.
  *
- * What a thread knows of tensor memory is what it knew at its last columns_after; what it read
- * there counts as being read until its columns_before. */
+ * A thread's clocks for tensor memory are those of its last columns_after.  Its reads count as
+ * pending until its columns_before. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdlib.h>
@@ -17,10 +17,10 @@
 
 enum { LANES = 128, ALL = 512, GROUPS = LANES / 16, LOADED = 64, CELL = 4 };
 
-/* Registers of one lane that a load fills. */
+/* Registers of one lane that a load will fill. */
 struct load {
     uint32_t *d, value[LOADED / 2];
-    uint32_t group, column; /* of what was read */
+    uint32_t group, column; /* the address that was read */
     bool witness; /* this lane's fence counts for its warp */
     bool awaited;
 };
@@ -29,13 +29,13 @@ struct columns {
     uint32_t from, count, *value;
     struct cell cell[GROUPS][ALL / CELL];
     epoch taken;
-    bool given_up; /* no more are taken */
+    bool given_up; /* the permit to allocate was relinquished */
     const struct fibre *issuer;
-    struct clocks *known; /* by all products so far */
-    uint32_t arrivals; /* asked for */
+    struct clocks *known; /* clocks of all products so far */
+    uint32_t arrivals; /* number of arrivals requested */
 };
 
-static struct columns *mine(const char *what)
+static struct columns *checked_columns(const char *what)
 {
     struct columns *c = engine.running->block->columns;
     struct witness w = fibre_witness(engine.running);
@@ -54,7 +54,7 @@ static epoch agent_of(const struct block *b)
     return (epoch)(b->rank * BLOCK_IDS + AGENT_TENSOR) << CLOCK_BITS;
 }
 
-/* What a thread may take as done there. */
+/* Clocks with which a thread accesses tensor memory. */
 static struct witness witness_of(const struct fibre *f)
 {
     static const uint32_t nothing[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
@@ -146,7 +146,7 @@ void columns_give(uint32_t address, uint32_t count)
 
     if (!m)
         return;
-    c = mine("columns_give");
+    c = checked_columns("columns_give");
     w = witness_of(&engine.running->block->fibres[m->from]);
     if (address != c->from || count != c->count)
         engine_fail("columns_give of %u from %x on, but %u from %x on were taken", count, address,
@@ -190,7 +190,7 @@ void columns_after(void)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* What products of a thread know: they happen in their order, and behind copies. */
+/* Clocks of a thread's products, which run in order and after its copies. */
 static struct witness witness_of_products(const struct columns *c, const struct fibre *f)
 {
     struct witness w = witness_of(f);
@@ -215,10 +215,10 @@ static void write_cells(struct columns *c, const struct fibre *f, uint32_t colum
         }
 }
 
-/* The columns of the thread that issues all products and copies of its block. */
+/* The block's columns, which must be issued to by a single thread. */
 static struct columns *issued_by(struct fibre *f, const char *what)
 {
-    struct columns *c = mine(what);
+    struct columns *c = checked_columns(what);
 
     if (c->issuer && c->issuer != f)
         engine_fail("%ss of threads %d and %d: the harness knows one a block", what + 2,
@@ -227,7 +227,7 @@ static struct columns *issued_by(struct fibre *f, const char *what)
     return c;
 }
 
-/* How shared memory is read for the thread. */
+/* Clocks with which a product or copy reads shared memory. */
 static struct witness reader_of(const struct columns *c, const struct fibre *f)
 {
     struct witness w = fibre_witness(f);
@@ -237,7 +237,7 @@ static struct witness reader_of(const struct columns *c, const struct fibre *f)
     return w;
 }
 
-/* Where the sums of a product are. */
+/* Addresses of a product's sums. */
 static uint32_t *const *sums_of(struct columns *c, const struct fibre *f, int n, uint32_t to,
                                 int keep)
 {
@@ -303,7 +303,7 @@ void columns_copy(uint32_t to, struct tile from)
     clocks_join_fibre(c->known, f);
 }
 
-/* Of so many lines, from a column on. */
+/* Reads the scales of `lines` lines from a column on. */
 static void read_scales(struct columns *c, const struct fibre *f, uint32_t from, int lines,
                         uint8_t (*scales)[4])
 {
@@ -343,14 +343,15 @@ void columns_scaled_product(const struct scaled_product *x, int n, uint32_t to, 
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
 
-/* An arrival at the barrier of each block of the mask (0: of this one) for all products so far. */
+/* Announces an arrival for all products so far at the barrier of each block in the mask (0: this
+ * block). */
 void columns_arrive(uint32_t at, uint32_t blocks)
 {
     struct fibre *f = engine.running;
     struct columns *c;
 
     fibre_maybe_yield();
-    c = mine("products_arrive");
+    c = checked_columns("products_arrive");
     if (c->issuer && c->issuer != f)
         engine_fail("products_arrive by a thread that has issued none");
     if (++c->arrivals >= CLOCK_MASK)
@@ -383,7 +384,7 @@ void columns_load(uint32_t *d, uint32_t address)
 
     if (!m)
         return;
-    c = mine("columns_load");
+    c = checked_columns("columns_load");
     check_range(c, column, LOADED, "columns_load");
     if (lane % 16 || lane / 32 != (uint32_t)(m->from / 32 % 4))
         engine_fail("columns_load from lane %u on by warp %d", lane, m->from / 32);

@@ -90,7 +90,7 @@ void simt_line(int kind, const void *bytes, struct line *l)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* sum 2^unit, cut to `bits` fraction bits in the range of binary32. */
+/* sum 2^unit, truncated to `bits` fraction bits in the range of binary32. */
 static float cut(int64_t sum, int unit, int bits)
 {
     uint64_t size = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
@@ -118,7 +118,7 @@ static int64_t shifted(int64_t v, int by)
     return v < 0 ? -(-v >> -by) : v >> -by;
 }
 
-/* A finite number is sig 2^(exponent - 23); of zero the exponent is NONE. */
+/* Splits a finite number into sig 2^(exponent - 23); zero has the exponent NONE. */
 static int split(float x, int64_t *sig)
 {
     int field, exponent = NONE;
@@ -156,7 +156,7 @@ static float block(int kind, const struct model *m, const struct line *a, const 
     return cut(sum, most - m->frac, m->bits);
 }
 
-/* With a NaN or an infinity among the terms. */
+/* The result if a term is NaN or infinite. */
 static float special(const struct model *m, const struct line *a, const struct line *b, int from,
                      float c)
 {
@@ -198,7 +198,7 @@ float simt_dot(int kind, const struct model *m, const struct line *a, const stru
     static const uint32_t quiet = 0x7fc00000;
     int n = simt_elements(kind);
 
-    /* of tiles that are larger than their matrix most is this */
+    /* fast path: most of the padding in large tiles */
     if (c == 0 && (a->zero || b->zero) && !a->special && !b->special)
         return 0;
     if (m->quads) {
@@ -253,7 +253,7 @@ static void scaled_element(int format, uint32_t code, struct scaled_line *l, int
     l->value[i] = sig ? ldexp(l->sig[i], l->exp[i] - f) : minus ? -0. : 0.;
 }
 
-/* The scale's exponent is that of its value, also where its code is a subnormal's. */
+/* Decodes a block's scale; the exponent of a subnormal code is that of its value. */
 static void take_scale(enum simt_scaled kind, uint8_t code, struct scaled_line *l, int block)
 {
     int each = l->n / l->blocks, field = code >> 3 & 15;
@@ -289,7 +289,8 @@ bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32]
     l->frac_bits = elements[format].frac_bits;
     l->special = false;
     for (int i = 0; i < l->n; i++) {
-        int low = in_bytes && format == 5 ? 2 : 0; /* E2M1 stands in the middle of its byte */
+        /* an E2M1 code is in the middle bits of its byte */
+        int low = in_bytes && format == 5 ? 2 : 0;
         uint32_t code = in_bytes ? (uint32_t)bytes[i] >> low : bytes[i / 2] >> i % 2 * 4 & 15;
 
         if (in_bytes && (code >> bits || bytes[i] & ((1u << low) - 1)))
@@ -321,7 +322,7 @@ bool simt_set_apart(enum simt_scaled kind, int format, const uint8_t from[32], u
     return true;
 }
 
-/* A sum of products whose scales are the same: its exponent and its value in units of 2^*unit. */
+/* Sums products with equal scales; returns the value in units of 2^*unit. */
 static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line *b, int from,
                            int count, int *exponent, int *unit)
 {
@@ -335,7 +336,7 @@ static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line
         *unit += a->exp[from] + b->exp[from];
         return scale * a->sig[from] * b->sig[from];
     }
-    for (int k = from; k < from + count; k++) /* exponents from 0 to 2 */
+    for (int k = from; k < from + count; k++) /* exponents of E2M1 are 0 to 2 */
         sum += a->sig[k] && b->sig[k] ?
                    a->sig[k] * (1 << a->exp[k]) * b->sig[k] * (1 << b->exp[k]) :
                    0;

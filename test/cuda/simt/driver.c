@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libcuda: the driver's functions on the engine that runs kernels on the CPU, all
- * under one lock.  Streams do their work late (streams.h).  The environment is read by cuInit and
- * simt_reset (README.md). */
+ * A mock libcuda: the driver's functions on the engine that runs kernels on the CPU, all under one
+ * lock.  Streams execute their work late (streams.h). cuInit and simt_reset read the environment
+ * (README.md). */
 #define _GNU_SOURCE
 #include "test/cuda/simt/engine.h"
 #include "test/cuda/simt/image.h"
@@ -49,7 +49,7 @@ struct graph {
 struct capture {
     struct graph *graph;
     int mode;
-    pthread_t thread;           /* that began it */
+    pthread_t thread;           /* the thread that began the capture */
     bool invalid;
     struct capture *next;
 };
@@ -59,7 +59,7 @@ struct event {
     double time;
     struct capture *capture;
     const struct stream *stream;
-    uint64_t number;            /* of the last work before it */
+    uint64_t number;            /* number of the last work item before it */
 };
 struct module {
     void *library;
@@ -80,8 +80,8 @@ struct pinned {
     size_t size;
 };
 
-/* Memory in order of streams: what is taken stays mapped up to `threshold` bytes when a thread
- * waits for the device. */
+/* A stream-ordered memory pool: freed memory stays mapped up to `threshold` bytes when a thread
+ * synchronises. */
 struct pool {
     struct pool *next;
     int device;
@@ -91,7 +91,7 @@ struct pooled {
     struct pooled *next;
     struct pool *pool;
     uint64_t at, size;
-    bool freed; /* when a stream comes to it */
+    bool freed; /* set when the stream executes the free */
 };
 struct pool_props {
     int type, handles, location, device;
@@ -112,15 +112,15 @@ static struct {
     struct pinned *pinned;
     struct pool *pools;
     struct pooled *pooled;
-    long maps; /* how often a pool mapped memory */
-    long waits; /* of threads, for streams */
-    long launches; /* of kernels, those of graphs once they are launched */
-    long copies; /* between the host and the device */
-    long early; /* those that begin before the launch in front of them has ended */
+    long maps; /* number of times that a pool mapped memory */
+    long waits; /* number of times that threads waited for streams */
+    long launches; /* kernel launches; those of graphs count when the graph is launched */
+    long copies; /* copies between host and device */
+    long early; /* launches that may begin before the previous launch has ended */
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
-static _Thread_local int depth;         /* current[depth] is the current one */
-static _Thread_local int thread_mode;   /* which captures forbid the thread what may be unsafe */
+static _Thread_local int depth;         /* current[depth] is the current context */
+static _Thread_local int thread_mode;   /* which captures forbid unsafe calls in this thread */
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
@@ -189,7 +189,8 @@ static void drop_graph(struct graph *g)
     free(g);
 }
 
-/* Forgets all but what the caller still holds: modules and graphs stay until they are destroyed. */
+/* Resets all state except objects that callers own: modules and graphs live until they are
+ * destroyed. */
 EXPORT void simt_reset(void)
 {
     pthread_mutex_lock(&lock);
@@ -228,8 +229,8 @@ static bool is_capturing(void)
     return false;
 }
 
-/* Whether the capture forbids this thread what may be unsafe: its own, and any thread's global
- * ones, unless its mode leaves them out. */
+/* Whether a capture forbids this thread unsafe calls: the thread's own capture, or a global one of
+ * another thread, depending on both modes. */
 static bool forbids(const struct capture *c)
 {
     bool own = pthread_equal(c->thread, pthread_self());
@@ -238,7 +239,7 @@ static bool forbids(const struct capture *c)
            (own ? c->mode != MODE_relaxed : c->mode == MODE_global && thread_mode == MODE_global);
 }
 
-/* What is forbidden spoils the captures that forbid it. */
+/* An unsafe call invalidates the captures that forbid it. */
 static int refuse_unsafe(void)
 {
     int e = OK;
@@ -251,7 +252,7 @@ static int refuse_unsafe(void)
     return e;
 }
 
-/* What may not happen while a stream is captured spoils the capture. */
+/* A call that is not allowed during a capture invalidates the capture. */
 static int refuse_capture(struct capture *c)
 {
     if (c)
@@ -264,7 +265,7 @@ static int refuse_capture(struct capture *c)
 
 enum needs { NEEDS_context = 1, NEEDS_safety = 2, NEEDS_no_failure = 4, NEEDS_all = 7 };
 
-/* Takes the lock where it returns OK. */
+/* Takes the lock if it returns OK. */
 static int enter(int needs)
 {
     int e = OK;
@@ -298,7 +299,7 @@ static int leave(int e)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-/* May be asked before cuInit. */
+/* May be called before cuInit. */
 EXPORT int cuDriverGetVersion(int *version)
 {
     *version = driver.started ? driver.version : (int)setting("SIMT_DRIVER", 13000);
@@ -383,7 +384,7 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 16: *v = driver.multiprocessors; break;
     case 31:
     case 41:
-    case 40: *v = 1; break; /* concurrent kernels, engines, unified */
+    case 40: *v = 1; break; /* concurrent kernels, engines, unified addressing */
     case 33: *v = 0; break;
     case 34: *v = device; break;
     case 36: *v = driver.memory_clock; break;
@@ -467,7 +468,7 @@ EXPORT int cuCtxGetDevice(int *device)
 
 static void trim_all(void);
 
-/* After work that was waited for. */
+/* The status after synchronising. */
 static int outcome(void)
 {
     return engine.failed ? LAUNCH_FAILED : OK;
@@ -561,7 +562,7 @@ EXPORT int cuMemPoolTrimTo(struct pool *p, size_t bytes)
     return leave(OK);
 }
 
-/* A thread has waited for the device. */
+/* Trims all pools, since a thread has synchronised. */
 static void trim_all(void)
 {
     for (struct pool *p = driver.pools; p; p = p->next)
@@ -583,7 +584,7 @@ EXPORT int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, struct pool *p, st
     if (!at || !size)
         return leave(INVALID_VALUE);
     *at = memory_allocate(p->device, size);
-    if (!*at) { /* what streams will free is waited for */
+    if (!*at) { /* wait for frees that are pending in streams */
         streams_finish_all();
         *at = memory_allocate(p->device, size);
     }
@@ -738,7 +739,7 @@ static void run_launch(const struct launch *l)
         fault_after(l->name);
 }
 
-/* After a complaint only memory is still given back. */
+/* Executes work.  After a failure only memory is still freed. */
 void work_run(const struct work *w)
 {
     if (w->kind == WORK_free)
@@ -762,7 +763,7 @@ static struct work *copy_of(const struct work *w)
     return copy;
 }
 
-/* Whether the work is of memory that is there, as a driver finds out at once. */
+/* Whether the work's memory is allocated, which a driver checks at the call. */
 static bool is_valid(const struct work *w)
 {
     uint64_t last = w->height ? w->height - 1 : 0;
@@ -783,14 +784,15 @@ static void count(const struct work *w)
     driver.copies += w->kind == WORK_copy && (w->to_host || w->from_host);
 }
 
-/* Queues it, or notes it for the graph.  args go with it.  Copies between the device and memory
- * that is not pinned have left, or reached, the host when the call returns. */
+/* Queues work, or adds it to a captured graph; takes ownership of args.  Copies of memory that is
+ * not pinned have finished with host memory when the call returns. */
 static int submit(struct stream *s, const struct work *w)
 {
     struct capture *c = s ? s->capture : NULL;
     bool late = w->kind != WORK_copy || !w->to_host || is_pinned(w->to, w->width);
 
-    if (!is_valid(w) || (!s && is_capturing())) { /* the legacy stream waits for captured ones */
+    /* the legacy stream would wait for captured ones */
+    if (!is_valid(w) || (!s && is_capturing())) {
         free(w->args);
         return is_valid(w) ? refuse_capture(NULL) : INVALID_VALUE;
     }
@@ -826,8 +828,8 @@ EXPORT long simt_waits(void)
     return driver.waits;
 }
 
-/* What a copy reads of the host's own memory is read now. */
-static void take_source(struct work *w)
+/* Copies the source from pageable host memory now. */
+static void copy_source(struct work *w)
 {
     char *copy;
 
@@ -858,7 +860,7 @@ static int submit_copy(struct stream *s, struct work w)
         if (s && s->capture && !is_pinned(host, size))
             return refuse_capture(s->capture);
     }
-    take_source(&w);
+    copy_source(&w);
     return submit(s, &w);
 }
 
@@ -872,7 +874,7 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, stru
                                                .from_host = true }));
 }
 
-/* Copies that are awaited. */
+/* Waits for a copy. */
 static int awaited(int e)
 {
     return e ? e : cuStreamSynchronize(NULL);
@@ -1044,7 +1046,7 @@ EXPORT int cuEventSynchronize(struct event *e)
     return leave(outcome());
 }
 
-/* A stream that waits for a captured one becomes part of the same capture. */
+/* A stream that waits for a captured one joins the same capture. */
 EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
 {
     (void)flags;
@@ -1136,7 +1138,7 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
     return leave(invalid ? CAPTURE_INVALIDATED : OK);
 }
 
-/* With arguments of its own; copies in graphs are of pinned memory. */
+/* A copy of work with its own arguments; graphs only copy pinned memory. */
 static struct work *clone_of(const struct work *w)
 {
     struct work *new = copy_of(w);
@@ -1194,7 +1196,7 @@ EXPORT int cuGraphDestroy(struct graph *graph)
 
 static void *open_image(const struct image *image)
 {
-    /* a name of its own: what is open is known by its name */
+    /* a unique name, because dlopen identifies libraries by name */
     char path[] = "/tmp/simt-image-XXXXXX";
     int fd = mkstemp(path);
     const char *bytes = (const char *)(image + 1);
@@ -1272,7 +1274,7 @@ EXPORT int cuModuleUnload(struct module *m)
             p = &f->next;
         }
     }
-    ptx_forget(); /* its texts */
+    ptx_forget(); /* parsed assembly of this module */
     dlclose(m->library);
     free(m);
     return leave(OK);
@@ -1354,7 +1356,7 @@ EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const struct
     return OK;
 }
 
-/* SIMT_SKIP: names of kernels that are not run, with commas between. */
+/* Whether SIMT_SKIP, a comma-separated list of kernels, has this name. */
 static bool is_skipped(const char *name)
 {
     const char *list = getenv("SIMT_SKIP"), *at = list;
@@ -1402,7 +1404,7 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
     return launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra, 1, false);
 }
 
-/* CUlaunchConfig, with the attributes that are known here. */
+/* CUlaunchConfig, with the attributes that are supported here. */
 enum { ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_EARLY = 6 };
 struct launch_attribute {
     int id, unused;
@@ -1415,7 +1417,7 @@ struct launch_config {
     unsigned attributes;
 };
 
-/* Blocks of a cluster, 0: not to be launched so; whether the launch begins early. */
+/* Blocks in a cluster, 0 if the configuration is invalid; *early: the launch may begin early. */
 static unsigned cluster_of(const struct launch_config *c, bool *early)
 {
     unsigned n = 1;
@@ -1437,7 +1439,7 @@ static unsigned cluster_of(const struct launch_config *c, bool *early)
                0;
 }
 
-/* Graphs know of early launches from 12.3 on. */
+/* Graphs support early launches from CUDA 12.3 on. */
 static int refuse_early(struct stream *s)
 {
     ENTER(0);

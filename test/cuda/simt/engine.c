@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads of a GPU as fibres, one of which runs; the next is drawn by a seeded generator. */
+ * GPU threads as fibres, one of which runs at a time; the next one is drawn by a seeded
+ * generator. */
 #define _GNU_SOURCE
 #include "test/cuda/simt/engine.h"
 
@@ -32,7 +33,7 @@ static void *first_frame(char *top, void (*entry)(void))
 {
     void **sp = (void **)(void *)top;
 
-    *--sp = NULL;               /* no one to return to */
+    *--sp = NULL;               /* no return address */
     *--sp = (void *)(uintptr_t)entry;
     for (int i = 0; i < 6; i++)
         *--sp = NULL;
@@ -167,7 +168,7 @@ bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
     m->here[m->count++] = f;
     f->arg = arg;
     if (m->count == m->size) {
-        m->count = 0; /* so that a failure lists no one twice */
+        m->count = 0; /* so that a failure does not list threads twice */
         return true;
     }
     fibre_wait(what, 0, 0);
@@ -204,8 +205,8 @@ bool is_elected(void)
     return lane == (int)(engine.seed % 32);
 }
 
-/* What a block was launched with is all that its warps can have together: else some would wait for
- * ever. */
+/* Records a warp's setmaxnreg.  The registers at launch must suffice for all warps together, or
+ * else some would wait forever. */
 static void share_registers(struct block *b, int warp, int n)
 {
     int warps = b->threads / 32, launched = 65536 / b->threads / 8 * 8, sum = 0;
@@ -213,7 +214,7 @@ static void share_registers(struct block *b, int warp, int n)
     b->registers[warp] = n;
     for (int w = 0; w < warps; w++) {
         if (!b->registers[w])
-            return; /* that warp has yet to say */
+            return; /* another warp has not executed setmaxnreg */
         sum += b->registers[w];
     }
     if (sum > warps * launched)
@@ -309,7 +310,7 @@ static struct block *new_block(void)
     return b;
 }
 
-/* With a page below that can't be written. */
+/* Allocates a stack with a guard page below it. */
 static char *new_stack(void)
 {
     char *stack = map_pages(STACK + 4096);
@@ -419,7 +420,7 @@ void engine_drop(void)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Who waits where, neighbours with the same answer on one line. */
+/* Reports which threads wait where; neighbours that wait for the same share a line. */
 static void deadlock(void)
 {
     static char list[6000];
@@ -452,7 +453,7 @@ static void deadlock(void)
     engine_fail("deadlock%s", list);
 }
 
-/* Some warps of a seed run behind all others. */
+/* Whether the seed makes this warp run behind all others. */
 static bool is_slow(const struct fibre *f)
 {
     uint64_t h = (engine.seed + 1) * 0x9e3779b97f4a7c15u +
@@ -484,8 +485,8 @@ static void run(struct fibre *f)
     simt_switch(&engine.main_sp, f->sp);
 }
 
-/* Shared memory goes with its block, so one of its threads must end behind whatever another block's
- * thread did there. */
+/* Fails if the block could end before an arrival from another block reaches its barrier: shared
+ * memory is freed with the block. */
 static void check_reached(const struct block *b, const struct block *by)
 {
     for (int t = 0; t < by->threads; t++) {
@@ -498,7 +499,7 @@ static void check_reached(const struct block *b, const struct block *by)
     }
 }
 
-/* The same of products that arrived by themselves. */
+/* Fails if the block could end before arrivals of asynchronous products at its barriers. */
 static void check_arrived(const struct block *b)
 {
     for (int i = 0; i < b->barrier_count; i++)
@@ -530,7 +531,7 @@ static void stop_cluster(struct cluster *c)
         stop_block(c->block[i]);
 }
 
-/* No launch may rely on the order in which its blocks begin. */
+/* The order in which clusters start, which no launch may depend on. */
 static int cluster_number(int i)
 {
     int count = engine.launch->blocks / engine.launch->cluster;
@@ -543,7 +544,7 @@ static void draw_order(int clusters)
     int a, b, rest;
 
     engine.first_cluster = (int)engine_random((uint32_t)clusters);
-    do { /* a step without a common divisor */
+    do { /* a step that is coprime to the count */
         engine.cluster_step = a = 1 + (int)engine_random((uint32_t)clusters);
         for (b = clusters; a; a = rest) {
             rest = b % a;
@@ -672,7 +673,7 @@ bool engine_run(const struct launch *launch)
     for (int r = 0; r < engine.resident_count; r++)
         stop_block(engine.resident[r]);
     order_end();
-    while (engine.spare) { /* they have this launch's length */
+    while (engine.spare) { /* these have this launch's length */
         struct clocks *c = engine.spare;
 
         engine.spare = c->next;

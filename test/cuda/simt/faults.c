@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lets the device hang, be lost or answer wrongly: tests see what programs do then. */
+ * Makes the device hang, be lost or compute wrong results, to test how programs react. */
 #include "test/cuda/simt/engine.h"
 
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A compiled kernel as nvrtc.c hands it out and driver.c takes it: this header, then a shared
- * object. */
+ * Format of a compiled kernel between nvrtc.c and driver.c: this header, then a shared object. */
 #ifndef LIMBER_SIMT_IMAGE_H
 #define LIMBER_SIMT_IMAGE_H
 
@@ -10,7 +9,7 @@
 
 struct image {
     uint64_t magic, size;
-    uint32_t toolkit, unused;   /* the major version of CUDA that made it */
+    uint32_t toolkit, unused;   /* major version of CUDA that compiled it */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Device memory: addresses of which nothing can be read, real bytes elsewhere, and for each byte
- * whether it belongs to an allocation and who wrote it last.  Lies between red zones. */
+ * Device memory: inaccessible addresses, their bytes elsewhere, and for each byte whether it
+ * belongs to an allocation and which launch wrote it last.  Allocations lie between red zones. */
 #define _GNU_SOURCE
 #include "test/cuda/simt/engine.h"
 
@@ -10,7 +10,8 @@
 
 enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
 
-/* Of a byte: nobody's, allocated, written before this launch, by launch number FIRST and so on. */
+/* State of a byte: unallocated, allocated, written before this launch, or the launch that wrote it,
+ * from FIRST on. */
 enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
 
 struct piece {
@@ -19,14 +20,14 @@ struct piece {
 };
 
 static struct {
-    uint64_t base, each;                /* each: addresses of a device */
-    uint64_t room;                      /* bytes that it has */
+    uint64_t base, each; /* each: bytes of address space of a device */
+    uint64_t room; /* bytes of memory on a device */
     unsigned char *real, *state;
-    uint32_t *moment;                   /* of a byte that this launch wrote: when (order.c) */
-    struct piece *pieces[DEVICES];      /* by address */
+    uint32_t *moment; /* when this launch wrote a byte (order.c) */
+    struct piece *pieces[DEVICES]; /* ordered by address */
     uint64_t used[DEVICES];
     int launch;
-    uint64_t written_to;                /* behind the last byte that this launch wrote */
+    uint64_t written_to; /* end of the last byte that this launch wrote */
 } memory;
 
 static void *reserve(uint64_t size, int protection)
@@ -40,7 +41,7 @@ bool memory_start(uint64_t each)
 {
     memset(&memory, 0, sizeof memory);
     memory.room = each;
-    each = 2 * each / 4096 * 4096 + (UINT64_C(4) << 30);      /* zones, and holes */
+    each = 2 * each / 4096 * 4096 + (UINT64_C(4) << 30); /* red zones and fragmentation */
     memory.each = each;
     memory.launch = FIRST;
     memory.base = (uint64_t)(uintptr_t)reserve(DEVICES * each, PROT_NONE);
@@ -98,7 +99,7 @@ bool memory_free(uint64_t at)
 
                 memset(memory.state + (at - memory.base), NOBODY, old->size);
                 memset(memory.real + (at - memory.base), POISON, old->size);
-                if (old->size >= 1 << 20)       /* whole pages go back */
+                if (old->size >= 1 << 20) /* return whole pages */
                     madvise(memory.real + ((at - memory.base + 4095) & ~UINT64_C(4095)),
                             (old->size - 4096) & ~UINT64_C(4095), MADV_DONTNEED);
                 memory.used[d] -= old->size;
@@ -172,7 +173,7 @@ void memory_launch(void)
         }
 }
 
-/* ---- what threads do ------------------------------------------------------------------------- */
+/* ---- accesses of threads --------------------------------------------------------------------- */
 
 static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
 {
@@ -206,7 +207,7 @@ static void nobody(uint64_t at, uint64_t byte, uint64_t size, const char *what)
                 (unsigned long long)at);
 }
 
-/* Whether bytes, up to 16, were all written before this launch: then any may read them. */
+/* Whether up to 16 bytes were all written before this launch, so that any thread may read them. */
 static bool is_old(const unsigned char *s, uint32_t size)
 {
     const uint64_t old = UINT64_C(0x0101010101010101) * WRITTEN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it
+ * A mock libnvrtc: compiles kernels for the CPU with test/cuda/simt/device.h.  What it
  * calls a cubin is a shared object behind a header (image.h).
  *
  * SIMT_PROGRAMS names a folder that gets the source of every program, so that NVRTC can compile it
@@ -38,7 +38,7 @@ struct text {
 };
 
 struct program {
-    struct text *texts;         /* the source first */
+    struct text *texts;         /* the source is the first */
     int count;
     char *log;
     char *image;
@@ -140,7 +140,7 @@ static bool plant_all(struct program *p)
 
 /* ---- assembly -------------------------------------------------------------------------------- */
 
-/* Behind a string or a comment at p, or p. */
+/* The end of a string or comment at p, or p. */
 static const char *behind(const char *p)
 {
     if (p[0] == '/' && p[1] == '*')
@@ -152,7 +152,7 @@ static const char *behind(const char *p)
     return p + 1;
 }
 
-/* "=r"( and the like: an operand's constraint, which becomes a function. */
+/* Whether a constraint such as "=r"( begins here, which becomes a function call. */
 static bool is_constraint(const char *p, const char *end)
 {
     const char *letter = p + 1 + (p[1] == '=' || p[1] == '+');
@@ -181,8 +181,8 @@ static bool is_blank(const char *p, const char *end)
     return p == end;
 }
 
-/* asm ("text" : outputs : inputs : clobbers) -> simt_asm("text", outputs, inputs); p is behind the
- * bracket.  Answers where it ends. */
+/* Translates asm ("text" : outputs : inputs : clobbers) to simt_asm("text", outputs, inputs); p is
+ * after the bracket.  Returns the end. */
 static const char *copy_assembly(FILE *to, const char *p)
 {
     const char *part[5] = { p };
@@ -214,7 +214,8 @@ static const char *copy_assembly(FILE *to, const char *p)
     return p;
 }
 
-/* The file that declares the device, behind what the harness has of it: its assembly as calls. */
+/* Text of the kernels' device.h after the part that the harness replaces, with its assembly as
+ * calls. */
 static char *play_assembly(const char *text)
 {
     static const char mark[] = "/* ==== from here on: assembly";
@@ -256,7 +257,7 @@ static struct kept {
     size_t size;
 } *kept;
 
-/* SIMT_NVRTC: the major version that is played. */
+/* SIMT_NVRTC: the major version that is simulated. */
 static uint32_t toolkit(void)
 {
     const char *played = getenv("SIMT_NVRTC");
@@ -264,7 +265,7 @@ static uint32_t toolkit(void)
     return played ? (uint32_t)atoi(played) : 13;
 }
 
-/* All that the result depends on, as one text. */
+/* Concatenates everything that the result depends on. */
 static char *key_of(const struct program *p, char **options)
 {
     char *key = NULL;
@@ -310,7 +311,7 @@ static void keep(const struct program *p, char *key)
 
 /* ---- the compiler ---------------------------------------------------------------------------- */
 
-/* folder/name, with the folders that name goes through. */
+/* Writes folder/name and creates missing folders. */
 static bool write_text(const char *folder, const char *name, const char *body)
 {
     char path[1024];
@@ -413,13 +414,13 @@ static bool take_image(struct program *p, const char *path)
 
 enum { MOST_OPTIONS = 64 };
 
-/* -D as it is, the architecture as macros; the rest means nothing here. */
+/* Keeps -D options and turns the architecture into macros; other options are ignored. */
 static bool options_of(struct program *p, int count, const char *const *given, char **out)
 {
     static const struct {
         const char *name;
         char *macros[2];
-        uint32_t since; /* 0: the first toolkit that is played */
+        uint32_t since; /* 0: the oldest toolkit */
     } archs[] = {
         { "_75", { "-D__CUDA_ARCH__=750" } },
         { "_80", { "-D__CUDA_ARCH__=800" } },
@@ -461,8 +462,8 @@ static bool options_of(struct program *p, int count, const char *const *given, c
     return found;
 }
 
-/* Not optimised: compiling takes ten times as long as running what is compiled.  Without the
- * architecture, whose macros have done their work in the preprocessed text. */
+/* Without optimisation, because compiling takes ten times as long as running.  Without the
+ * architecture, since its macros are already expanded. */
 static const char *const compiler_options[] = {
     "-x",
     "c++",
@@ -483,7 +484,7 @@ static const char *const compiler_options[] = {
     ("-I" SIMT_FOLDER),
 };
 
-/* A hash that begins with the compiler and its options. */
+/* Begins a hash with the compiler and its options. */
 static XXH3_state_t *begin_hash(const char *compiler)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -499,7 +500,7 @@ static XXH3_state_t *begin_hash(const char *compiler)
     return state;
 }
 
-/* The place in the cache of what has this hash. */
+/* The path in the cache for a hash. */
 static void end_hash(XXH3_state_t *state, char place[1024])
 {
     XXH128_hash_t hash = XXH3_128bits_digest(state);
@@ -520,7 +521,7 @@ static bool hash_file(XXH3_state_t *state, const char *path)
     return text != NULL;
 }
 
-/* The place of what the preprocessed text at `path` becomes; false where it cannot be read. */
+/* The cache path for the preprocessed text at `path`; false if it cannot be read. */
 static bool cached_place(const char *compiler, const char *path, char place[1024])
 {
     XXH3_state_t *state = begin_hash(compiler);
@@ -530,8 +531,8 @@ static bool cached_place(const char *compiler, const char *path, char place[1024
     return good;
 }
 
-/* The place of what the program as it is written becomes by these options: where something lies
- * there the preprocessor need not run, which takes longer than all else. */
+/* The cache path for a program's source and options: if it exists, the preprocessor, which takes
+ * most of the time, need not run. */
 static void direct_place(const char *compiler, const struct program *p, char **options,
                          const char *folder, char place[1024])
 {
@@ -552,7 +553,7 @@ static void direct_place(const char *compiler, const struct program *p, char **o
     end_hash(state, place);
 }
 
-/* Whole or not at all, whoever else writes it; a cache that cannot be written is none. */
+/* Stores an image atomically; a cache that cannot be written is ignored. */
 static void store_image(const struct program *p, const char *place)
 {
     char path[1100];
@@ -615,7 +616,7 @@ static bool compile(struct program *p, char **options)
         found = access(direct, R_OK) == 0 && take_image(p, direct);
     }
     snprintf(place, sizeof place, "%s", direct);
-    /* of many headers a source includes some */
+    /* a source includes only some of the headers */
     if (good && !found && cache && *cache && p->count > 2) {
         snprintf(text, sizeof text, "%s/simt-text", folder);
         snprintf(output, sizeof output, "%s", text);
@@ -632,7 +633,7 @@ static bool compile(struct program *p, char **options)
     if (good && !found) {
         snprintf(output, sizeof output, "%s/simt-object.so", folder);
         good = run_compiler(p, folder, argv);
-        if (!good && argv[from] == text) { /* complaints name lines of the source */
+        if (!good && argv[from] == text) { /* errors name lines of the original source */
             free(p->log);
             p->log = NULL;
             argv[language] = "c++";
@@ -644,14 +645,14 @@ static bool compile(struct program *p, char **options)
             store_image(p, place);
     }
     if (good && cache && *cache)
-        (void)!link(place, direct); /* fails where it has that name, or no room */
+        (void)!link(place, direct); /* fails if the name exists, or without space */
     remove_folder(folder);
     return good;
 }
 
 /* ---- programs for NVRTC ---------------------------------------------------------------------- */
 
-/* The architecture's option behind "//", then the source. */
+/* Records the architecture option after "//", then the source. */
 static void record(const struct program *p, int count, const char *const *options)
 {
     const char *folder = getenv("SIMT_PROGRAMS"), *source = p->texts[0].body, *arch = "";

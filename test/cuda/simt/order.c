@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The order of accesses to device memory within a launch.  A plain read of what another thread
- * wrote in the same launch must know of that write: by meetings and barriers, as for shared memory,
- * where both are of one cluster; else by counters.  An atomic operation that releases and acquires
- * tells the next ones at the same address of all that its thread knows, which includes what others
- * of its block wrote before they met it.  What is passed on twice, from counter to counter, is not
- * followed. */
+ * Checks the order of accesses to device memory within a launch.  A plain read must happen after
+ * another thread's write in the same launch: ordered by barriers within a cluster, as for shared
+ * memory, else by counters.  An atomic operation that releases and acquires passes all writes that
+ * happened before it in its thread, which include those of its block before their last barrier, to
+ * later operations at the same address.  Order that is passed on twice, from counter to counter, is
+ * not tracked. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdlib.h>
 
-/* Counters share places in what threads know, by their addresses. */
+/* Index of a counter, by its address; counters may share one. */
 static size_t place_of(uint64_t at)
 {
     return (size_t)(engine.clocks_size - COUNTERS) + (size_t)(at / 4 % COUNTERS);
 }
 
-/* A thread's writes up to where it next tells someone of them. */
+/* Writes of a thread up to its next release. */
 struct moment {
     int cluster;
     epoch at;
@@ -35,7 +35,7 @@ static struct {
 
 void order_start(void)
 {
-    order.moments = 1; /* 0: no fibre has one */
+    order.moments = 1; /* 0: no fibre has a moment */
     order.releases = 0;
 }
 
@@ -64,7 +64,7 @@ uint32_t order_moment(void)
     return f->moment = order.moments++;
 }
 
-/* Whether a counter told the thread. */
+/* Whether a counter ordered the thread after these writes. */
 static bool was_told(const struct fibre *f, const struct moment *m)
 {
     for (uint32_t i = 0; i < order.releases; i++) {

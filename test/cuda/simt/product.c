@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of warps and warpgroups.  The last lane that comes does the work of all.  What a product
+ * Products of warps and warpgroups.  The last lane to arrive does the work of all.  What a product
  * of a warpgroup reads counts as being read until group_wait, and its registers hold poison. */
 #include "test/cuda/simt/dot.h"
 #include "test/cuda/simt/engine.h"
@@ -34,8 +34,8 @@ static const struct model *model_of(int kind, bool columns, const char *what)
     return &models[columns][kind].m;
 }
 
-/* What all of these threads know.  Of threads that know the same, none knows more of any than the
- * others do. */
+/* Clocks that all these threads have in common, the minimum over threads.  Threads that share
+ * clocks lack each other's own entries. */
 static struct witness common_witness(const struct meeting *m, int step)
 {
     static uint32_t least[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
@@ -107,10 +107,10 @@ void load_fragments(uint32_t *r, uint32_t at)
     meeting_end(m);
 }
 
-/* 32 bytes as numbers. */
+/* 32 bytes decoded as numbers. */
 struct numbers {
     int16_t at[32];
-    bool any; /* one that is not 0 */
+    bool any; /* not all are 0 */
 };
 
 static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed)
@@ -122,7 +122,7 @@ static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed
     }
 }
 
-/* d = d + a b for rows of a and columns of b, 32 bytes each; d points to where one number is. */
+/* d = d + a b for rows of a and columns of b of 32 bytes; d[i] points to number i. */
 static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
                         const uint8_t (*b)[32], uint32_t *const *d)
 {
@@ -206,7 +206,7 @@ struct scaled_operands {
     uint32_t scales[2];
 };
 
-/* What a line of an operand is, with the word of scales that belongs to it. */
+/* Decodes a line of an operand with its word of scales. */
 static void read_scaled(const struct scaled_product *x, int side, const uint8_t bytes[32],
                         uint32_t word, struct scaled_line *l)
 {
@@ -287,7 +287,7 @@ void mma_f64(double *d, double a, double b)
 
 /* ---- the portable form ----------------------------------------------------------------------- */
 
-/* Lane l holds row l & 15 of a (column of b), and of d half a row. */
+/* Lane l holds row l & 15 of a (column of b), and half a row of d. */
 static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, const char *what)
 {
     const struct fragments *first = lane_of(m, 0)->arg;
@@ -377,7 +377,7 @@ struct product {
     int keep;
 };
 
-/* Rows of 32 bytes.  A piece of 16 bytes lies where its address says: bits 4 to 6 of it are mixed
+/* Reads rows of 32 bytes.  Pieces of 16 bytes are swizzled: bits 4 to 6 of their address are XORed
  * with bits 7 to 9. */
 static void read_tile(const struct witness *w, struct tile t, int rows, uint8_t (*to)[32])
 {
@@ -477,7 +477,7 @@ static bool is_poison(const struct sum *s, int thread)
     return true;
 }
 
-/* The registers of a thread come into the sum. */
+/* Adds the registers of a thread to the sum, and checks that they are unchanged. */
 static void take_registers(struct sum *s, const struct meeting *m, int thread)
 {
     struct fibre *f = lane_of(m, thread);
@@ -498,7 +498,7 @@ static void take_registers(struct sum *s, const struct meeting *m, int thread)
         memcpy(value, p->d, size);
 }
 
-/* Where element (row, column) of the sum is. */
+/* Address of element (row, column) of the sum. */
 static uint32_t *element_of(struct sum *s, int row, int column)
 {
     int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
@@ -524,7 +524,7 @@ static void check_products(const struct group *g, const struct meeting *m)
             engine_fail("the warps of a warpgroup have committed different numbers of groups");
 }
 
-static void issue(struct group *g, const struct meeting *m, int kind)
+static void issue_product(struct group *g, const struct meeting *m, int kind)
 {
     static uint32_t *to[64 * 256];
     const struct product *first = product_of(m, 0);
@@ -560,7 +560,7 @@ void group(int kind, int n, void *d, struct tile a, struct tile b, int keep)
     if (!meeting_enter(m, "a product of a warpgroup", kind * 512 + n, &mine))
         return;
     check_products(g, m);
-    issue(g, m, kind);
+    issue_product(g, m, kind);
     meeting_end(m);
 }
 
@@ -607,8 +607,8 @@ static void retire(struct group *g, const struct meeting *m, int warp, uint32_t 
     }
 }
 
-/* The lanes know that the products up to this group are done. */
-static void learn(const struct meeting *m, uint32_t upto)
+/* The lanes are now ordered after products up to this group. */
+static void acquire_products(const struct meeting *m, uint32_t upto)
 {
     struct clocks *before = NULL, *after = NULL;
     size_t entry = clocks_index(group_agent(m));
@@ -645,7 +645,7 @@ void group_wait(int n)
     g = group_of_warp(m, &w);
     if (g->committed[w] > (uint32_t)n) {
         retire(g, m, w, g->committed[w] - (uint32_t)n);
-        learn(m, g->committed[w] - (uint32_t)n);
+        acquire_products(m, g->committed[w] - (uint32_t)n);
     }
     meeting_end(m);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An interpreter of PTX: the instructions in the assembly of backends/cuda/kernel/device.h, as the
- * kernels there have it, by one thread.  What is not known is a complaint: an opcode, a shape with
- * other types, an operand of another kind or size, an address outside of what it names.
+ * An interpreter of PTX for one thread: the instructions in the inline assembly of
+ * backends/cuda/kernel/device.h.  Anything else is an error: another opcode, shape or types, an
+ * operand of another kind or size, an address out of range.
  *
  * Source: PTX ISA 9.0, 9.7.9 (cvt, copies), 9.7.13 (barriers), 9.7.14 (mma), 9.7.15 (wgmma and its
  * descriptors), 9.7.16 (tcgen05 and its descriptors). */
@@ -30,26 +30,26 @@ enum word_kind {
 };
 struct word {
     enum word_kind kind;
-    int64_t n; /* of an argument, register or label; the number */
-    int first, count; /* of a list, of what an address is made of */
+    int64_t n; /* index of an argument, register or label; value of a number */
+    int first, count; /* words of a list or an address */
 };
 struct instruction {
     char *op;
-    int predicate; /* a register; -1: none */
+    int predicate; /* register; -1: none */
     bool negated;
-    int first, count; /* its operands */
+    int first, count; /* range of its operands */
     void (*run)(struct frame *); /* NULL: a branch */
-    const struct type *type; /* of a product, and its columns */
+    const struct type *type; /* of a product; n is its number of columns */
     int n;
 };
 struct name {
     char text[MOST_NAME];
-    char type; /* of a register: 'h', 'r' or 'p' */
-    int at; /* of a label */
+    char type; /* type of a register: 'h', 'r' or 'p' */
+    int at; /* position of a label */
 };
 struct program {
     struct program *next;
-    const char *text; /* by its address: it is forgotten with its module */
+    const char *text; /* identified by its address; forgotten with its module */
     struct instruction *code;
     struct word *word;
     int codes, words;
@@ -127,7 +127,7 @@ static int add_name(struct name *list, int *count, const char *text)
     return (*count)++;
 }
 
-/* So many places in a row. */
+/* Allocates `count` consecutive words. */
 static int add_words(struct program *p, int count)
 {
     p->word = realloc(p->word, (size_t)(p->words + count) * sizeof *p->word);
@@ -137,7 +137,7 @@ static int add_words(struct program *p, int count)
 
 static struct word parse_word(struct program *p, const char **s);
 
-/* Words up to `end`, in a row. */
+/* Parses words up to `end` into consecutive places. */
 static void parse_list(struct program *p, const char **s, char end, struct word *to)
 {
     struct word found[140];
@@ -174,7 +174,7 @@ static struct word parse_word(struct program *p, const char **s)
     } else {
         take_name(s, name);
         if (strcmp(name, "_") == 0) {
-            if (!take(s, '|')) /* else the predicate beside a result that no one wants */
+            if (!take(s, '|')) /* if | follows, the predicate of a result that is ignored */
                 return w;
             take_name(s, name);
         }
@@ -232,7 +232,7 @@ static void parse_instruction(struct program *p, const char **s)
     p->code[p->codes++] = x;
 }
 
-/* A label stands here: a name and a single colon. */
+/* Parses a label: a name and a single colon. */
 static bool parse_label(struct program *p, const char **s)
 {
     const char *at = *s;
@@ -281,7 +281,7 @@ static const struct program *program_of(const char *text)
         ;
     if (!p)
         return parse(text);
-    *at = p->next; /* what runs often is found soon */
+    *at = p->next; /* move to front: frequent programs are found fast */
     p->next = programs;
     programs = p;
     return p;
@@ -305,7 +305,7 @@ static const struct word *word(const struct frame *f, int i)
     return &f->p->word[f->x->first + i];
 }
 
-static void counts(const struct frame *f, int n)
+static void check_operand_count(const struct frame *f, int n)
 {
     if (f->x->count != n)
         engine_fail("ptx: %s with %d operands, not %d", f->x->op, f->x->count, n);
@@ -316,7 +316,7 @@ static uint64_t size_of(char type)
     return type == 'h' ? 2 : type == 'r' || type == 'f' ? 4 : type == 'l' || type == 'd' ? 8 : 0;
 }
 
-/* An argument whose constraint is `type` behind = or +: r, l, h, f, d. */
+/* An argument with constraint `type` (r, l, h, f or d), also after = or +. */
 static const struct simt_operand *argument(const struct frame *f, const struct word *w, char type)
 {
     const struct simt_operand *o;
@@ -333,7 +333,7 @@ static const struct simt_operand *argument(const struct frame *f, const struct w
     return o;
 }
 
-/* By size, since a copy of any size is a call, and this is what the harness does most. */
+/* Cases by size, because memcpy of a variable size is a call, and this is the hottest function. */
 static uint64_t read_operand(const struct simt_operand *o)
 {
     uint64_t v = 0;
@@ -347,12 +347,12 @@ static uint64_t read_operand(const struct simt_operand *o)
     return v;
 }
 
-/* A value of a type, or where that is 'n' a constant. */
+/* The value of a word with a type; 'n': a constant. */
 static uint64_t value(const struct frame *f, const struct word *w, char type)
 {
     const struct simt_operand *o;
 
-    if (w->kind == WORD_argument && w->n < f->count) { /* most often */
+    if (w->kind == WORD_argument && w->n < f->count) { /* the most frequent case */
         o = &f->o[w->n];
         if (o->size == 4 && o->constraint[0] == type && (type == 'r' || type == 'f'))
             return read_operand(o);
@@ -379,7 +379,7 @@ static uint64_t input(const struct frame *f, int i, char type)
     return value(f, word(f, i), type);
 }
 
-static void put(struct frame *f, const struct word *w, char type, uint64_t v)
+static void write_operand(struct frame *f, const struct word *w, char type, uint64_t v)
 {
     const struct simt_operand *o;
 
@@ -405,7 +405,7 @@ static const struct word *list(const struct frame *f, int i, int count)
     return &f->p->word[w->first];
 }
 
-/* So many registers of 32 bits. */
+/* Reads `count` registers of 32 bits. */
 static void gather(const struct frame *f, int i, char type, int count, uint32_t *to)
 {
     const struct word *w = list(f, i, count);
@@ -419,10 +419,10 @@ static void scatter(struct frame *f, int i, char type, int count, const uint32_t
     const struct word *w = list(f, i, count);
 
     for (int k = 0; k < count; k++)
-        put(f, &w[k], type, from[k]);
+        write_operand(f, &w[k], type, from[k]);
 }
 
-/* What stands in brackets: an address, or more. */
+/* The words in brackets: an address, or several. */
 static const struct word *memory(const struct frame *f, int i, int count)
 {
     const struct word *w = word(f, i);
@@ -432,7 +432,7 @@ static const struct word *memory(const struct frame *f, int i, int count)
     return &f->p->word[w->first];
 }
 
-/* Of shared memory, from its begin. */
+/* Offset in shared memory of an address operand. */
 static uint32_t shared(const struct frame *f, int i)
 {
     uint32_t at = (uint32_t)value(f, memory(f, i, 1), 'r');
@@ -447,7 +447,7 @@ static const void *global(const struct frame *f, int i, int count)
     return (const void *)(uintptr_t)value(f, memory(f, i, count), 'l');
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- 32-bit operations ----------------------------------------------------------------------- */
 
 static void do_dp4a(struct frame *f, bool sa, bool sb)
 {
@@ -460,7 +460,7 @@ static void do_dp4a(struct frame *f, bool sa, bool sb)
 
         d += (uint32_t)(x * y);
     }
-    put(f, word(f, 0), 'r', d);
+    write_operand(f, word(f, 0), 'r', d);
 }
 
 static float float_of(uint64_t bits)
@@ -472,7 +472,7 @@ static float float_of(uint64_t bits)
     return x;
 }
 
-/* The 16-bit float nearest to x, which is finite and fits. */
+/* The 16-bit float nearest to x, which must be finite and in range. */
 static uint32_t narrow(float x, int frac_bits, int bias)
 {
     double v = fabs((double)x), code;
@@ -484,12 +484,12 @@ static uint32_t narrow(float x, int frac_bits, int bias)
            (uint32_t)(code + (double)(uint32_t)(e - 1 + bias) * (1 << frac_bits));
 }
 
-/* The first operand becomes the upper half. */
+/* Packs two converted numbers; the first becomes the upper half. */
 static void do_cvt_pair(struct frame *f, int frac_bits, int bias)
 {
-    put(f, word(f, 0), 'r',
-        narrow(float_of(input(f, 1, 'f')), frac_bits, bias) << 16 |
-            narrow(float_of(input(f, 2, 'f')), frac_bits, bias));
+    write_operand(f, word(f, 0), 'r',
+                  narrow(float_of(input(f, 1, 'f')), frac_bits, bias) << 16 |
+                      narrow(float_of(input(f, 2, 'f')), frac_bits, bias));
 }
 
 static void do_cvt_f16(struct frame *f)
@@ -500,7 +500,7 @@ static void do_cvt_f16(struct frame *f)
 
     x = v >> 15 & 1 ? -x : x;
     memcpy(&bits, &x, 4);
-    put(f, word(f, 0), 'f', bits);
+    write_operand(f, word(f, 0), 'f', bits);
 }
 
 static void do_halves(struct frame *f)
@@ -508,8 +508,8 @@ static void do_halves(struct frame *f)
     const struct word *w = list(f, 0, 2);
     uint32_t v = (uint32_t)input(f, 1, 'r');
 
-    put(f, &w[0], 'h', v & 0xffff);
-    put(f, &w[1], 'h', v >> 16);
+    write_operand(f, &w[0], 'h', v & 0xffff);
+    write_operand(f, &w[1], 'h', v >> 16);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -522,10 +522,10 @@ static void do_ldmatrix(struct frame *f)
     scatter(f, 0, 'r', 4, r);
 }
 
-/* Types of a and b as opcodes have them, with the k of 32 bytes. */
+/* Types of a and b in opcodes, with k for 32 bytes. */
 static const struct type {
     const char *a, *b;
-    int k, kind, tail; /* tail: operands behind the predicate of a warpgroup's product */
+    int k, kind, tail; /* tail: operands after the predicate of wgmma */
 } types[] = {
     { "u8", "u8", 32, SIMT_I8, 0 },       { "s8", "u8", 32, SIMT_I8 + 1, 0 },
     { "u8", "s8", 32, SIMT_I8 + 2, 0 },   { "s8", "s8", 32, SIMT_I8 + 3, 0 },
@@ -549,7 +549,7 @@ static void do_mma(struct frame *f)
     char what = t->kind < SIMT_F16 ? 'r' : 'f';
     uint32_t sums[4], left[4], right[2];
 
-    counts(f, 4);
+    check_operand_count(f, 4);
     gather(f, 3, what, 4, sums);
     gather(f, 1, 'r', 4, left);
     gather(f, 2, 'r', 2, right);
@@ -571,7 +571,7 @@ static bool resolve_mma(struct instruction *x)
     return x->type;
 }
 
-/* Formats as descriptors of products number them. */
+/* Number of a format in product descriptors. */
 static int format_of(const char *name)
 {
     static const char *const names[] = { "e4m3", "e5m2", "", "e2m3", "e3m2", "e2m1" };
@@ -582,7 +582,8 @@ static int format_of(const char *name)
     return -1;
 }
 
-/* Kinds, with the scales of a line, and the bytes from which they may begin. */
+/* Kinds of block-scaled products: scales of a line, and the step of bytes at which they may
+ * begin. */
 static const struct {
     const char *name, *scale;
     int vector, k, step;
@@ -621,7 +622,7 @@ static void do_mma_scaled(struct frame *f)
     uint32_t sums[4], left[4], right[2];
     float d[4];
 
-    counts(f, 8);
+    check_operand_count(f, 8);
     scaled_of(f->x->op, &x);
     if (engine.capability < 120)
         engine_fail("ptx: %s is not on this device", f->x->op);
@@ -660,7 +661,7 @@ static double double_of(uint64_t bits)
     return x;
 }
 
-/* Blocks of eight rows. */
+/* mma for one or two blocks of eight rows. */
 static void do_mma_f64(struct frame *f, int blocks)
 {
     const struct word *to = list(f, 0, 2 * blocks), *from = list(f, 3, 2 * blocks);
@@ -674,7 +675,7 @@ static void do_mma_f64(struct frame *f, int blocks)
         mma_f64(d + 2 * i, double_of(value(f, &a[i], 'd')), b);
     for (int i = 0; i < 2 * blocks; i++) {
         memcpy(&bits, &d[i], 8);
-        put(f, &to[i], 'd', bits);
+        write_operand(f, &to[i], 'd', bits);
     }
 }
 
@@ -712,7 +713,7 @@ static void do_wmma_store(struct frame *f)
 
 /* ---- warpgroups ------------------------------------------------------------------------------ */
 
-/* Registers that are filled later lie in a row. */
+/* Checks that registers that are filled asynchronously are contiguous, and returns the first. */
 static void *registers_in_row(const struct frame *f, char type, int count, char written)
 {
     const struct word *w = list(f, 0, count);
@@ -730,8 +731,8 @@ static void *registers_in_row(const struct frame *f, char type, int count, char 
     return first;
 }
 
-/* Of 128-byte rows along k, their 16-byte pieces permuted in groups of eight; `rows` is what the
- * highest bits, from 46 on, have to say of that. */
+/* Decodes a descriptor of 128-byte rows along k with 16-byte pieces swizzled in groups of eight;
+ * `rows` is the required value of bits 46 and up. */
 static struct tile tile_of(const struct frame *f, int i, uint64_t rows)
 {
     uint64_t v = input(f, i, 'l');
@@ -751,7 +752,7 @@ static void do_wgmma(struct frame *f)
     const struct type *t = f->x->type;
     int n = f->x->n;
 
-    counts(f, 4 + t->tail);
+    check_operand_count(f, 4 + t->tail);
     for (int i = 0; i < t->tail; i++)
         if (input(f, 4 + i, 'n') != (i < 2))
             engine_fail("ptx: %s with a sign or a transposed operand", f->x->op);
@@ -779,17 +780,17 @@ static void do_elect(struct frame *f)
 {
     if (input(f, 1, 'n') != 0xffffffff)
         engine_fail("ptx: %s of some lanes", f->x->op);
-    put(f, word(f, 0), 'p', is_elected());
+    write_operand(f, word(f, 0), 'p', is_elected());
 }
 
 static void do_selp(struct frame *f)
 {
-    put(f, word(f, 0), 'r', input(f, input(f, 3, 'p') ? 1 : 2, 'n'));
+    write_operand(f, word(f, 0), 'r', input(f, input(f, 3, 'p') ? 1 : 2, 'n'));
 }
 
 /* ---- tensor memory --------------------------------------------------------------------------- */
 
-/* The descriptor of a product that keeps its signs, transposes nothing and lets sums wrap. */
+/* A product whose descriptor keeps signs, transposes nothing and wraps on overflow. */
 static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
 {
     uint32_t what = (uint32_t)input(f, 3, 'r'), a = what >> 7 & 7, b = what >> 10 & 7;
@@ -809,7 +810,7 @@ static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
                     input(f, 4, 'p') != 0);
 }
 
-/* Rows of 16 bytes: 32 of them, one piece along k, nothing permuted. */
+/* A copy whose descriptor has 32 unswizzled rows of 16 bytes. */
 static void do_tcgen05_cp(struct frame *f)
 {
     uint64_t v = input(f, 1, 'l');
@@ -821,7 +822,7 @@ static void do_tcgen05_cp(struct frame *f)
                  (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 });
 }
 
-/* As do_tcgen05, of blocks with scales. */
+/* A block-scaled product. */
 static void do_tcgen05_scaled(struct frame *f, enum simt_scaled kind)
 {
     uint32_t what = (uint32_t)input(f, 3, 'r'), format[2] = { what >> 7 & 7, what >> 10 & 7 };
@@ -860,7 +861,7 @@ static void do_commit(struct frame *f, bool all)
     columns_arrive(shared(f, 0), mask);
 }
 
-/* More registers than a thread begins with, or fewer. */
+/* setmaxnreg: increases or decreases the registers of a thread. */
 static void do_registers(struct frame *f, bool more)
 {
     int n = (int)input(f, 0, 'n'), own = 65536 / engine.launch->threads / 8 * 8;
@@ -872,7 +873,7 @@ static void do_registers(struct frame *f, bool more)
 
 /* ---- device memory --------------------------------------------------------------------------- */
 
-/* passes: it releases and acquires. */
+/* passes: release and acquire semantics. */
 static void do_atomic_add(struct frame *f, bool passes)
 {
     uint64_t at = value(f, memory(f, 1, 1), 'l');
@@ -882,7 +883,7 @@ static void do_atomic_add(struct frame *f, bool passes)
     *p += more;
     if (passes)
         order_pass(at);
-    put(f, word(f, 0), 'r', before);
+    write_operand(f, word(f, 0), 'r', before);
 }
 
 /* ---- barriers, copies ------------------------------------------------------------------------ */
@@ -913,17 +914,18 @@ static void do_expect(struct frame *f)
 static void do_wait(struct frame *f)
 {
     barrier_wait(shared(f, 1), (uint32_t)input(f, 2, 'r'));
-    put(f, word(f, 0), 'p', 1);
+    write_operand(f, word(f, 0), 'p', 1);
 }
 
-enum { RANK = 24 }; /* where an address of a cluster has the block's rank, plus 1 */
+enum { RANK = 24 }; /* bit of a cluster address at which the block's rank, plus 1, begins */
 
 static void do_mapa(struct frame *f)
 {
-    put(f, word(f, 0), 'r', input(f, 1, 'r') | (input(f, 2, 'r') + 1) << RANK);
+    write_operand(f, word(f, 0), 'r', input(f, 1, 'r') | (input(f, 2, 'r') + 1) << RANK);
 }
 
-/* An address of this block's shared memory is one of the cluster's, too. */
+/* Arrives at a barrier in the cluster; an address of this block's own shared memory is valid,
+ * too. */
 static void do_arrive_there(struct frame *f)
 {
     uint32_t at = (uint32_t)value(f, memory(f, 1, 1), 'r');
@@ -942,7 +944,7 @@ static void do_tensor(struct frame *f, bool all)
     const struct word *at = &f->p->word[from[1].first];
     uint32_t mask = all ? (uint32_t)input(f, 3, 'h') : 0;
 
-    counts(f, 3 + all);
+    check_operand_count(f, 3 + all);
     if (from[1].kind != WORD_list || from[1].count != 3)
         engine_fail("ptx: %s: not three coordinates", f->x->op);
     if (all && !mask)
@@ -967,7 +969,7 @@ static void meet_cluster(struct frame *f)
 #define WMMA "sync.aligned.m16n16k16."
 #define COMMIT "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
 
-/* Each opcode, its number of operands, what it does. */
+/* Opcodes, number of operands, implementation. */
 #define OPCODES(F) \
     F(bar_sync, "bar.sync", 2, do_bar(f)) \
     F(atom_acq_rel_add, "atom.acq_rel.gpu.global.add.u32", 3, do_atomic_add(f, true)) \
@@ -985,7 +987,7 @@ static void meet_cluster(struct frame *f)
     F(elect_sync, "elect.sync", 2, do_elect(f)) \
     F(selp_b32, "selp.b32", 4, do_selp(f)) \
     F(setp_ne_b32, "setp.ne.b32", 3, \
-      put(f, word(f, 0), 'p', (uint32_t)input(f, 1, 'r') != input(f, 2, 'n'))) \
+      write_operand(f, word(f, 0), 'p', (uint32_t)input(f, 1, 'r') != input(f, 2, 'n'))) \
     F(cp_async_cg_shared_global, "cp.async.cg.shared.global", 4, do_copy(f, 16)) \
     F(cp_async_ca_shared_global, "cp.async.ca.shared.global", 4, do_copy(f, 4)) \
     F(cp_async_commit_group, "cp.async.commit_group", 0, copy_group()) \
@@ -1057,7 +1059,7 @@ static void meet_cluster(struct frame *f)
 #define DO(id, name, operands, what) \
     static void run_##id(struct frame *f) \
     { \
-        counts(f, operands); \
+        check_operand_count(f, operands); \
         what; \
     }
 OPCODES(DO)

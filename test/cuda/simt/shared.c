@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared memory, and the order of accesses to it.  Of each word, where threads use single bytes of
- * each byte, the last write and some of the reads since are kept as epochs; an access must know all
- * of them (Flanagan and Freund, FastTrack, PLDI 2009).  Of more than three unordered reads, three
- * are kept. */
+ * Shared memory, and race detection as in FastTrack (Flanagan and Freund, PLDI 2009).  Each word
+ * (or byte, if threads access single bytes) has the epoch of its last write and of up to three
+ * reads since then.  An access must be ordered after them.  Of more unordered reads, three are
+ * kept. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdio.h>
@@ -57,14 +57,14 @@ struct clocks *clocks_keep(struct clocks *c)
     return c;
 }
 
-/* Clocks are compared as signed numbers, because every vector unit does that. */
+/* Entries are compared as signed numbers, because every vector unit supports that. */
 void clocks_join(struct clocks *to, const struct clocks *from)
 {
     for (int i = 0; i < engine.clocks_size; i++)
         to->at[i] = (int32_t)to->at[i] > (int32_t)from->at[i] ? to->at[i] : from->at[i];
 }
 
-/* What a fibre knows of itself. */
+/* Adds a fibre's own entries. */
 static void join_self(struct clocks *to, const struct fibre *f)
 {
     to->at[clocks_index((epoch)f->id << CLOCK_BITS)] = f->clock;
@@ -105,7 +105,7 @@ void clocks_meet(struct fibre *const *fibres, int count)
     clocks_drop(all);
 }
 
-/* The fibre learns what c knows. */
+/* Joins c into the fibre's clocks. */
 void fibre_acquire(struct fibre *f, struct clocks *c)
 {
     struct clocks *own;
@@ -278,7 +278,7 @@ void shared_start(struct block *b)
     memset(b->shared, 0xc5, b->limit);
 }
 
-/* ---- what threads do ------------------------------------------------------------------------- */
+/* ---- operations of threads ------------------------------------------------------------------- */
 
 void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
                   const char *what)
@@ -320,7 +320,7 @@ void fence_async(void)
     clocks_tick(f);
 }
 
-/* A warp has come to a barrier of the block; by its last lane, which lets the others go on when the
+/* A warp arrives at a barrier of the block; called by its last lane, which releases all when the
  * barrier is full. */
 static void warp_arrives(struct meeting *warp, struct meeting *m, int id, int threads)
 {
@@ -366,7 +366,7 @@ void sync_warp(void)
     }
 }
 
-/* A warp has come, by its last lane; all warps of all blocks must. */
+/* A warp arrives at the cluster's barrier; called by its last lane. */
 static void warp_joins(struct meeting *warp, struct cluster *c)
 {
     struct fibre *f = engine.running;

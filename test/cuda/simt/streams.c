@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Queues of work, and which of them may go on. */
+ * Queues of work, and which of them may proceed. */
 #include "test/cuda/simt/streams.h"
 
 #include <stdlib.h>
 
 static struct stream legacy, *streams;
 static uint64_t numbers, state;
-static bool eager;              /* some work is done at once */
+static bool eager;              /* some work is executed at once */
 
 void streams_seed(uint64_t seed)
 {
@@ -67,7 +67,8 @@ bool streams_are_done(const struct stream *s, uint64_t until)
     return !s->first || s->first->number > until;
 }
 
-/* The NULL stream and others that are not apart wait for each other's earlier work. */
+/* Whether a stream's first work may run.  The NULL stream and blocking streams wait for each
+ * other's earlier work. */
 static bool is_ready(const struct stream *s)
 {
     const struct work *w = s->first;
@@ -98,7 +99,7 @@ static void do_first(struct stream *s)
     drop(w);
 }
 
-/* One piece of work of any stream; false: there is none. */
+/* Executes the first work of a random ready stream; false: none is ready. */
 static bool do_any(void)
 {
     struct stream *chosen = NULL;

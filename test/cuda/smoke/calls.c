@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kinds that are calls of the library in the device's memory, beside the interpreter's.  The engine
- * chooses their kernels, so reports say which rows and columns are wrong, and no lanes. */
+ * Smoke tests of library calls on device memory, compared with the interpreter.  The engine chooses
+ * the kernels, so reports name wrong rows and columns, but no lanes. */
 #include "smoke.h"
 
 #include "gpus.h"
@@ -25,7 +25,8 @@ static void tell_device(FILE *out, const struct target *t, const char *name, siz
             smoke_driver->version);
 }
 
-/* No kernel runs: the device is described, and memory keeps what is put there. */
+/* No kernel runs: the report describes the device and checks that memory keeps what is written to
+ * it. */
 void smoke_attributes(struct report *r)
 {
     enum { BYTES = 1 << 20 };
@@ -58,7 +59,7 @@ void smoke_attributes(struct report *r)
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* A stage that is alone in its run. */
+/* Reports on a stage that is the only one of its run. */
 static void judge(struct report *r, struct stage *s, const char *run)
 {
     if (smoke_ran(r, s->wrong == 0, s->name, run)) {
@@ -110,7 +111,7 @@ void smoke_scans(struct report *r)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Three arrays in host memory and on the device, and C of the interpreter. */
+/* Host and device copies of A, B and C.  host[2] holds the interpreter's C, got the device's. */
 struct numbers3 {
     limber_context *cuda, *reference;
     limber_format f;
@@ -120,7 +121,7 @@ struct numbers3 {
     struct memory there[3];
 };
 
-static void end(struct numbers3 *x)
+static void close_calls(struct numbers3 *x)
 {
     for (int i = 0; i < 3; i++) {
         free(x->host[i]);
@@ -148,9 +149,9 @@ static limber_status open_context(limber_context **ctx, const char *backend)
     return limber_create(ctx, &config);
 }
 
-/* count: elements of A, of B, of C. */
-static bool begin(struct numbers3 *x, struct report *r, const char *format, enum data data,
-                  const int64_t count[3])
+/* Opens both contexts and fills the matrices.  count: elements of A, B and C. */
+static bool open_calls(struct numbers3 *x, struct report *r, const char *format, enum data data,
+                       const int64_t count[3])
 {
     struct rng random = { 11 };
     struct diag d = { 0 };
@@ -173,18 +174,18 @@ static bool begin(struct numbers3 *x, struct report *r, const char *format, enum
     return false;
 }
 
-static limber_matrix operand(const struct numbers3 *x, int i, bool there, int64_t row)
+static limber_matrix matrix_at(const struct numbers3 *x, int i, bool there, int64_t row)
 {
     return (limber_matrix){ there ? (const void *)(uintptr_t)x->there[i].at : x->host[i], x->f, row,
                             1 };
 }
 
-static limber_output result(const struct numbers3 *x, bool there, int64_t row)
+static limber_output output_at(const struct numbers3 *x, bool there, int64_t row)
 {
     return (limber_output){ there ? (void *)(uintptr_t)x->there[2].at : x->host[2], x->f, row, 1 };
 }
 
-/* C there beside C here, all of it. */
+/* Compares the whole device copy of C with the host copy. */
 static void compare(struct report *r, struct numbers3 *x, const char *stage, const char *run)
 {
     struct diag d = { 0 };
@@ -212,7 +213,8 @@ static const limber_contract correct_ozaki2 = { .size = sizeof(limber_contract),
                                                 .promise = LIMBER_CONTRACT_CORRECT,
                                                 .scheme = "ozaki2" };
 
-/* Pairs, by four real products and by three; C has twice as many columns as pairs in a row. */
+/* Multiplies complex matrices by four and by three real products.  C has twice as many real columns
+ * as complex ones. */
 void smoke_complex(struct report *r)
 {
     enum { M = 70, N = 45, K = 40 };
@@ -223,19 +225,19 @@ void smoke_complex(struct report *r)
         struct numbers3 x = { .rows = M, .cols = 2 * N };
         limber_status s = LIMBER_STATUS_OK;
 
-        if (begin(&x, r, "f64", DATA_unit, (int64_t[]){ 2 * M * K, 2 * K * N, 2 * M * N })) {
+        if (open_calls(&x, r, "f64", DATA_unit, (int64_t[]){ 2 * M * K, 2 * K * N, 2 * M * N })) {
             for (int there = 0; !s && there < 2; there++)
                 s = gemm_complex(there ? x.cuda : x.reference,
                                  products == 3 ? &fast_ozaki2 : &correct_ozaki2, NULL, M, N, K, one,
-                                 operand(&x, 0, there, K), 0, operand(&x, 1, there, N), 1, zero,
-                                 result(&x, there, N), NULL, products);
+                                 matrix_at(&x, 0, there, K), 0, matrix_at(&x, 1, there, N), 1, zero,
+                                 output_at(&x, there, N), NULL, products);
             if (s)
                 smoke_failed(r, "call", ways[products - 3], limber_error_text());
             else
                 compare(r, &x, ways[products - 3], "f64");
             r->kernels += 2;
         }
-        end(&x);
+        close_calls(&x);
     }
 }
 
@@ -245,11 +247,11 @@ static limber_status graph_product(const struct numbers3 *x, const limber_contra
                                    const limber_queue *queue)
 {
     return gemm_batch(there ? x->cuda : x->reference, c, queue, NULL, GRAPH_M, GRAPH_N, GRAPH_K,
-                      NULL, operand(x, 0, there, GRAPH_K), operand(x, 1, there, GRAPH_N), NULL,
-                      result(x, there, GRAPH_N), NULL);
+                      NULL, matrix_at(x, 0, there, GRAPH_K), matrix_at(x, 1, there, GRAPH_N), NULL,
+                      output_at(x, there, GRAPH_N), NULL);
 }
 
-/* Records a product that is ready. */
+/* Records a product whose kernels are loaded into a graph. */
 static bool record(const struct numbers3 *x, const limber_queue *queue, struct driver *c,
                    void **play, struct diag *d)
 {
@@ -271,9 +273,10 @@ static bool record(const struct numbers3 *x, const limber_queue *queue, struct d
     return ok;
 }
 
-/* Once directly, then recorded and played, with numbers of the plan's class and with others, which
- * the fallback takes. */
-static void play(struct report *r, struct numbers3 *x, struct driver *c, const limber_queue *queue)
+/* Multiplies directly, then records the product and replays the graph on numbers of the plan's
+ * class and on others, which the fallback plan computes. */
+static void check_replay(struct report *r, struct numbers3 *x, struct driver *c,
+                         const limber_queue *queue)
 {
     static const enum data data[] = { DATA_unit, DATA_range };
     limber_contract any = correct_ozaki2;
@@ -295,7 +298,7 @@ static void play(struct report *r, struct numbers3 *x, struct driver *c, const l
     for (int i = 0; i < 2; i++) {
         for (int side = 0; side < 2; side++)
             fill(&random, data[i], x->f, x->host[side], x->bytes[side] / x->f.size);
-        for (int side = 0; side < 2; side++) /* to where the graph reads */
+        for (int side = 0; side < 2; side++) /* the graph reads its operands there */
             smoke_driver->cuMemcpyHtoDAsync_v2(x->there[side].at, x->host[side], x->bytes[side],
                                                smoke_stream);
         if (!limber_cuda_ok(smoke_driver, smoke_driver->cuStreamSynchronize(smoke_stream),
@@ -323,13 +326,13 @@ void smoke_graph(struct report *r)
     struct driver c;
     size_t least, best;
 
-    if (begin(&x, r, "f64", DATA_unit,
-              (int64_t[]){ GRAPH_M * GRAPH_K, GRAPH_K * GRAPH_N, GRAPH_M * GRAPH_N })) {
+    if (open_calls(&x, r, "f64", DATA_unit,
+                   (int64_t[]){ GRAPH_M * GRAPH_K, GRAPH_K * GRAPH_N, GRAPH_M * GRAPH_N })) {
         limber_queue queue = { .size = sizeof queue, .capture = LIMBER_CAPTURE_READY };
 
         if (gemm_workspace(x.cuda, &correct_ozaki2, GRAPH_M, GRAPH_N, GRAPH_K, NULL,
-                           operand(&x, 0, true, GRAPH_K), operand(&x, 1, true, GRAPH_N), NULL,
-                           result(&x, true, GRAPH_N), &least, &best)) {
+                           matrix_at(&x, 0, true, GRAPH_K), matrix_at(&x, 1, true, GRAPH_N), NULL,
+                           output_at(&x, true, GRAPH_N), &least, &best)) {
             smoke_failed(r, "call", "workspace", limber_error_text());
         } else if (!driver_open(&c) || !smoke_put(&space, NULL, best, &d)) {
             smoke_failed(r, "memory", "workspace", d.text);
@@ -337,25 +340,26 @@ void smoke_graph(struct report *r)
             queue.stream = smoke_stream;
             queue.workspace = (void *)(uintptr_t)space.at;
             queue.bytes = best;
-            play(r, &x, &c, &queue);
+            check_replay(r, &x, &c, &queue);
             r->kernels += 3; /* the scan, the plan and the fallback */
         }
         smoke_drop(&space);
     }
-    end(&x);
+    close_calls(&x);
 }
 
-/* Steps behind a product, which a kernel of their own takes C through. */
+/* Applies epilogue steps to C after a product, in a separate kernel. */
 void smoke_steps(struct report *r)
 {
     enum { M = 70, N = 45, K = 40 };
     struct numbers3 x = { .rows = M, .cols = N };
     limber_status s = LIMBER_STATUS_OK;
 
-    if (begin(&x, r, "f32", DATA_unit, (int64_t[]){ M * K, K * N, M * N })) {
+    if (open_calls(&x, r, "f32", DATA_unit, (int64_t[]){ M * K, K * N, M * N })) {
         for (int there = 0; !s && there < 2; there++) {
-            limber_problem p = gemm_problem(&correct, M, N, K, NULL, operand(&x, 0, there, K),
-                                            operand(&x, 1, there, N), NULL, result(&x, there, N));
+            limber_problem p =
+                gemm_problem(&correct, M, N, K, NULL, matrix_at(&x, 0, there, K),
+                             matrix_at(&x, 1, there, N), NULL, output_at(&x, there, N));
             limber_epilogue e = LIMBER_EPILOGUE_INIT;
 
             e.steps = "%1 = gelu %x\n%2 = mul %1 3\n%3 = max %2 -0.25";
@@ -368,7 +372,7 @@ void smoke_steps(struct report *r)
             compare(r, &x, "steps", "f32, correct");
         r->kernels += 3; /* the scan, the product and the steps */
     }
-    end(&x);
+    close_calls(&x);
 }
 
 void smoke_apply(struct report *r)
@@ -382,14 +386,14 @@ void smoke_apply(struct report *r)
         limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
         limber_status s = LIMBER_STATUS_OK;
 
-        if (begin(&x, r, i ? "f64" : "f32", DATA_special,
-                  (int64_t[]){ ROWS * COLS, 1, ROWS * COLS })) {
+        if (open_calls(&x, r, i ? "f64" : "f32", DATA_special,
+                       (int64_t[]){ ROWS * COLS, 1, ROWS * COLS })) {
             e.function = functions[i];
             e.from = e.to = x.f;
             e.count = ROWS * COLS;
             for (int there = 0; !s && there < 2; there++) {
-                e.src = operand(&x, 0, there, COLS).data;
-                e.dst = result(&x, there, COLS).data;
+                e.src = matrix_at(&x, 0, there, COLS).data;
+                e.dst = output_at(&x, there, COLS).data;
                 s = limber_apply(there ? x.cuda : x.reference, &e);
             }
             if (s)
@@ -398,6 +402,6 @@ void smoke_apply(struct report *r)
                 compare(r, &x, "apply", name);
             r->kernels++;
         }
-        end(&x);
+        close_calls(&x);
     }
 }

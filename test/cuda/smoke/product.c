@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One plan on the device and in the interpreter.  Each shape runs three times: with a B whose
- * elements encode their position and an A that picks one of them for each row, with the two
- * exchanged, and with ordinary numbers. */
+ * Runs one plan on the device and in the interpreter.  Each shape runs three times: with a B whose
+ * elements encode their position and an A that picks one element of it for each row; with the two
+ * exchanged; and with ordinary numbers. */
 #include "smoke.h"
 
 #include "gpus.h"
@@ -21,7 +21,7 @@ static const char *const fillings[] = { "positions of B", "positions of A", "ord
 
 /* ---- what is multiplied ---------------------------------------------------------------------- */
 
-/* A tensor of all matrices of one operand. */
+/* The tensor that holds one operand of all products of a batch. */
 struct operand {
     char *host;
     size_t count, bytes;
@@ -31,26 +31,26 @@ struct operand {
 struct bench {
     struct trial t;
     struct operand operand[2];
-    char *want, *got; /* C, with what lies between its rows */
+    char *want, *got; /* C and the gaps between its rows */
     size_t c_bytes;
     struct memory c, space;
     struct placed placed;
-    double one; /* what picks an element in a run of positions */
+    double one; /* the factor that picks an element in a run of positions */
 };
 
-/* Significant bits of a format that a scheme multiplies without rounding, at most. */
+/* Bits of a position code: the significand of the format, at most 20 bits. */
 static int exact_bits(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT ? 8 * f.size - 1 : f.frac_bits + 1 < 20 ? f.frac_bits + 1 : 20;
 }
 
-/* How many positions a format tells apart in one run. */
+/* The number of positions that a format distinguishes in one run. */
 static double codes_of(limber_format f)
 {
     return ldexp(1, exact_bits(f)) - 1;
 }
 
-/* Positions are numbers that the format holds, at most 1/2; integers count from 1. */
+/* Encodes an index as a value that the format holds: up to 1/2, and in integers from 1 on. */
 static double code_of(limber_format f, double index)
 {
     double code = 1 + fmod(index, codes_of(f));
@@ -58,16 +58,16 @@ static double code_of(limber_format f, double index)
     return f.kind == LIMBER_KIND_INT ? code : ldexp(code, -exact_bits(f) - 1);
 }
 
-static void set(limber_format f, char *at, double x)
+static void set_element(limber_format f, char *at, double x)
 {
     limber_convert(at, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
-/* Every element encodes its number, divided by `by`. */
+/* Sets every element to the code of its index divided by `by`. */
 static void set_positions(struct operand *o, limber_format f, double by)
 {
     for (size_t i = 0; i < o->count; i++)
-        set(f, o->host + i * f.size, code_of(f, floor((double)i / by)));
+        set_element(f, o->host + i * f.size, code_of(f, floor((double)i / by)));
 }
 
 static int64_t lines_of(const struct call *c, int side)
@@ -75,8 +75,8 @@ static int64_t lines_of(const struct call *c, int side)
     return side ? c->n : c->m;
 }
 
-/* The element along k that line i picks. */
-static int64_t pick(int64_t i, int64_t k)
+/* The index along k of the element that line i picks. */
+static int64_t picked_index(int64_t i, int64_t k)
 {
     return (37 * i + 11) % k;
 }
@@ -106,20 +106,20 @@ static void fill_operand(struct bench *b, int side, enum filling how, struct rng
         return;
     }
     for (size_t i = 0; i < o->count; i++)
-        set(f, o->host + i * f.size, 0);
+        set_element(f, o->host + i * f.size, 0);
     for (int64_t g = 0; g < matrices; g++) {
         struct view v = view_of(b, side, g);
 
         for (int64_t i = 0; i < lines_of(c, side); i++) {
-            const char *at = limber_view_at(&v, i, pick(i, c->k), f.size);
+            const char *at = limber_view_at(&v, i, picked_index(i, c->k), f.size);
 
             if (at)
-                set(f, (char *)(uintptr_t)at, b->one);
+                set_element(f, (char *)(uintptr_t)at, b->one);
         }
     }
 }
 
-/* ---- what lies where ------------------------------------------------------------------------- */
+/* ---- memory layout --------------------------------------------------------------------------- */
 
 enum { GAP = 4 }; /* elements between rows, whose bytes must not change; C stays aligned to pairs */
 
@@ -133,7 +133,8 @@ static struct conv_geometry geometry_of(const struct layer *l)
                                    .direction = l->direction };
 }
 
-/* A convolution's tensors, by the directions' roles: filters, image and result of its product. */
+/* Sets the tensors of a convolution (filters, image, result) by their role in the direction's
+ * product. */
 static void place_layer(struct bench *b, const struct layer *l, size_t count[3])
 {
     struct conv_geometry g = geometry_of(l);
@@ -149,8 +150,8 @@ static void place_layer(struct bench *b, const struct layer *l, size_t count[3])
     count[2] = l->direction == DIRECTION_forward ? y : l->direction == DIRECTION_data ? x : w;
 }
 
-/* The call in host memory, all but masks: where operands and C lie. */
-static bool place(struct bench *b, const struct shape *x)
+/* Prepares the call in host memory except for its masks: sets where operands and C lie. */
+static bool place_operands(struct bench *b, const struct shape *x)
 {
     const struct spec *s = b->t.spec;
     int64_t groups = s->groups > 1 ? s->groups : 1, size = b->t.f.size;
@@ -242,18 +243,18 @@ static bool scan_operands(struct bench *b, struct diag *d)
     return b->t.mask[0] && b->t.mask[1];
 }
 
-/* alpha and beta in the result's format. */
+/* Converts alpha and beta to the result's format. */
 static void set_scalars(struct bench *b, char alpha[16], char beta[16])
 {
-    set(limber_scalar_format(b->t.result), alpha, 1.5);
-    set(limber_scalar_format(b->t.result), beta, -2);
+    set_element(limber_scalar_format(b->t.result), alpha, 1.5);
+    set_element(limber_scalar_format(b->t.result), beta, -2);
     if (b->t.spec->scalars) {
         b->t.call.alpha = alpha;
         b->t.call.beta = beta;
     }
 }
 
-/* The interpreter has one product at a time. */
+/* Computes C by the interpreter, one product of the batch after the other. */
 static bool run_reference(const struct bench *b, struct diag *d)
 {
     const struct call *c = &b->t.call;
@@ -273,7 +274,7 @@ static bool run_reference(const struct bench *b, struct diag *d)
     return ok;
 }
 
-/* Launches once and brings C and the workspace back. */
+/* Launches the kernels once and copies C and the workspace to the host. */
 static bool run_there(struct bench *b, struct diag *d)
 {
     const struct call *c = &b->t.call;
@@ -305,9 +306,9 @@ static bool put_all(struct bench *b, struct diag *d)
            smoke_put(&b->space, NULL, b->t.space_bytes, d) && (b->t.space_at = b->space.at);
 }
 
-/* ---- what a wrong element is ----------------------------------------------------------------- */
+/* ---- explaining a wrong element -------------------------------------------------------------- */
 
-/* Element `index` of an operand, by its place where it is a matrix. */
+/* Prints the index of an operand's element, as row and column where the operand is a matrix. */
 static void name_element(const struct bench *b, int side, int64_t index, char to[80])
 {
     const struct call *c = &b->t.call;
@@ -327,8 +328,9 @@ static void name_element(const struct bench *b, int side, int64_t index, char to
 
 enum { DIGITS = 4 };
 
-/* Names the element of an operand whose codes an element of C has in runs of positions divided by
- * powers of codes_of: of several the nearest to `due`. */
+/* Decodes which element of an operand a wrong C holds.  v: values of C in runs whose positions were
+ * divided by successive powers of codes_of.  Where several match, names the one nearest to
+ * `due`. */
 static void name_value(const struct bench *b, int side, const double value[DIGITS], int digits,
                        int64_t due, char to[80])
 {
@@ -370,13 +372,15 @@ static void name_value(const struct bench *b, int side, const double value[DIGIT
 static int64_t due_of(const struct bench *b, int side, int64_t g, int64_t i, int64_t j)
 {
     struct view v = view_of(b, side, g);
-    const char *at = limber_view_at(&v, side ? j : i, pick(side ? i : j, b->t.call.k), b->t.f.size);
+    const char *at =
+        limber_view_at(&v, side ? j : i, picked_index(side ? i : j, b->t.call.k), b->t.f.size);
 
     return at ? (at - b->operand[side].host) / b->t.f.size : -1;
 }
 
-/* Narrow formats have few codes: more runs, whose codes are the further digits of positions, tell
- * which element each wrong one of C is.  Lines keep their scales only where there are none. */
+/* Runs again for the higher digits of the positions, because a format of few bits encodes few of
+ * them, and names the element that each wrong number of C holds.  Only formats without scales keep
+ * these codes. */
 static void name_differences(struct bench *b, struct stage *s, enum filling how)
 {
     int side = how == FILL_from_b, digits = 1;
@@ -434,7 +438,7 @@ static void compare_c(struct stage *s, const struct bench *b)
             }
 }
 
-/* Counts numbers between the rows of C that are not as before, where all elements are right. */
+/* Counts changed numbers in the gaps between rows of C; 0 if an element of C is wrong. */
 static int64_t changed_outside(const struct bench *b, const struct stage *s)
 {
     int64_t numbers = 0;
@@ -451,7 +455,7 @@ static enum site site_of_c(const struct cuda_config *f)
                                              SITE_reconstruct;
 }
 
-static void tell_plan(FILE *out, const struct bench *b)
+static void print_plan(FILE *out, const struct bench *b)
 {
     static const char *const paths[] = { "lane",   "warp",    "group", "portable",
                                          "tensor", "element", "unit" };
@@ -466,8 +470,8 @@ static void tell_plan(FILE *out, const struct bench *b)
             f->threads, f->side[0].limbs, f->side[1].limbs, f->accumulators, f->chunk_steps);
 }
 
-/* Whether the same launch is wrong again, and as wrong: if not, its threads race. */
-static void tell_again(FILE *out, struct bench *b, int64_t wrong)
+/* Reports whether a second launch gives as many wrong elements; another number suggests a race. */
+static void report_repetition(FILE *out, struct bench *b, int64_t wrong)
 {
     struct diag d = { 0 };
     struct stage s = { 0 };
@@ -484,8 +488,8 @@ static void tell_again(FILE *out, struct bench *b, int64_t wrong)
     free(s.bad);
 }
 
-/* A scan of the operands beside the others, where lines have scales: it may be the first that is
- * wrong, though this run's masks are the host's. */
+/* Compares the device's scan of operands with scales, which may be the first wrong stage although
+ * this run used the host's masks. */
 static void compare_scans(struct stage s[2], const struct bench *b, struct report *r)
 {
     const struct call *c = &b->t.call;
@@ -515,7 +519,7 @@ struct summing {
     struct diag d;
 };
 
-/* A callback of limber_reveal: the sum of k products, by the device or by the interpreter. */
+/* Callback of limber_reveal: sums k products on the device or by the interpreter. */
 static int sum_once(void *user, const double *a, const double *b, int64_t k, double *sum)
 {
     struct summing *x = user;
@@ -528,7 +532,8 @@ static int sum_once(void *user, const double *a, const double *b, int64_t k, dou
         struct operand *o = &at->operand[side];
 
         for (int64_t p = 0; p < k; p++)
-            set(at->t.f, (char *)(uintptr_t)limber_view_at(&v, 0, p, at->t.f.size), of[side][p]);
+            set_element(at->t.f, (char *)(uintptr_t)limber_view_at(&v, 0, p, at->t.f.size),
+                        of[side][p]);
         ok = !x->there || limber_cuda_ok(smoke_driver,
                                          smoke_driver->cuMemcpyHtoDAsync_v2(o->there.at, o->host,
                                                                             o->bytes, smoke_stream),
@@ -539,8 +544,8 @@ static int sum_once(void *user, const double *a, const double *b, int64_t k, dou
     return !ok;
 }
 
-/* The order of the terms of an element, and a unit that sums so. */
-static void tell_order_of(FILE *out, const char *name, struct summing *x)
+/* Prints the summation order of one element and a simulated unit that sums in that order. */
+static void print_order_of(FILE *out, const char *name, struct summing *x)
 {
     char *tree = NULL, *unit = NULL;
 
@@ -559,10 +564,10 @@ static void tell_order_of(FILE *out, const char *name, struct summing *x)
     limber_free(unit);
 }
 
-/* Tells in which order the device and the interpreter sum.  It serves kernels that multiply
- * operands as they are, where only C is wrong.  Kernels that lose an element have no order that
- * limber_reveal finds. */
-static void tell_order(FILE *out, const struct trial *t)
+/* Prints the summation orders of the device and of the interpreter, for kernels that multiply
+ * operands unchanged where only C is wrong.  limber_reveal finds no order for a kernel that loses
+ * an element. */
+static void print_order(FILE *out, const struct trial *t)
 {
     const struct cuda_config *f = &t->kernel->config;
     struct summing x = { .bench = { .t = *t, .one = 1 } };
@@ -572,14 +577,14 @@ static void tell_order(FILE *out, const struct trial *t)
     if (f->totals || !f->direct || f->side[0].limbs != 1 || f->mma_path == MMA_PATH_unit ||
         t->spec->scalars || t->spec->layer || t->spec->groups)
         return;
-    ok = place(&x.bench, &(struct shape){ 1, 1, ORDER_K });
+    ok = place_operands(&x.bench, &(struct shape){ 1, 1, ORDER_K });
     for (int side = 0; ok && side < 2; side++)
         fill_operand(&x.bench, side, FILL_data, &r);
     memset(x.bench.want, 0xff, ok ? x.bench.c_bytes : 0);
     ok = ok && scan_operands(&x.bench, &x.d) && put_all(&x.bench, &x.d);
     for (int there = 1; ok && there >= 0; there--) {
         x.there = there;
-        tell_order_of(out, there ? "device" : "interpreter", &x);
+        print_order_of(out, there ? "device" : "interpreter", &x);
     }
     clear(&x.bench);
 }
@@ -588,9 +593,9 @@ static void tell_order(FILE *out, const struct trial *t)
 
 enum { MOST_SHOWN = 1024 }; /* numbers of both operands */
 
-/* Small operands, so that the wrong sums can be computed again elsewhere: lines of hexadecimal
- * bytes, the last in memory first. */
-static void tell_operands(FILE *out, const struct bench *b)
+/* Prints small operands, so that the wrong sums can be recomputed elsewhere: elements in
+ * hexadecimal, most significant byte first. */
+static void print_operands(FILE *out, const struct bench *b)
 {
     const struct call *c = &b->t.call;
 
@@ -628,31 +633,31 @@ static const struct stage *first_wrong(const struct stage s[ALL])
     return NULL;
 }
 
-static void tell(struct report *r, struct bench *b, struct stage s[ALL], enum filling how,
-                 int64_t outside)
+static void print_details(struct report *r, struct bench *b, struct stage s[ALL], enum filling how,
+                          int64_t outside)
 {
     const struct stage *first = first_wrong(s);
 
-    tell_plan(r->details, b);
+    print_plan(r->details, b);
     for (int i = 0; i < ALL; i++)
         if (s[i].compared)
             fprintf(r->details, "{\"stage\": \"%s\", \"compared\": %lld, \"wrong\": %lld}\n",
                     s[i].name, (long long)s[i].compared, (long long)s[i].wrong);
     if (outside)
         fprintf(r->details, "{\"outside\": %lld}\n", (long long)outside);
-    tell_operands(r->details, b);
-    if (!b->t.spec->scalars) /* with beta, C is another one */
-        tell_again(r->details, b, s[ALL - 1].wrong);
+    print_operands(r->details, b);
+    if (!b->t.spec->scalars) /* with beta, a second launch would start from another C */
+        report_repetition(r->details, b, s[ALL - 1].wrong);
     name_differences(b, &s[ALL - 1], how);
     if (first == &s[ALL - 1])
-        tell_order(r->details, &b->t);
+        print_order(r->details, &b->t);
     if (first)
         smoke_describe(r->details, first, &b->t.kernel->config);
     if (first && first != &s[ALL - 1] && s[ALL - 1].wrong)
         smoke_describe(r->details, &s[ALL - 1], &b->t.kernel->config);
 }
 
-static void judge(struct report *r, struct bench *b, enum filling how, const char *name)
+static void check_stages(struct report *r, struct bench *b, enum filling how, const char *name)
 {
     struct stage s[ALL] = { 0 };
     const struct stage *first;
@@ -669,7 +674,7 @@ static void judge(struct report *r, struct bench *b, enum filling how, const cha
             compare_scans(s, b, r);
         first = first_wrong(s);
         if (smoke_ran(r, !first && !outside, first ? first->name : "outside of C", name))
-            tell(r, b, s, how, outside);
+            print_details(r, b, s, how, outside);
     }
     for (int i = 0; i < ALL; i++) {
         r->compared += s[i].compared;
@@ -677,7 +682,8 @@ static void judge(struct report *r, struct bench *b, enum filling how, const cha
     }
 }
 
-static void run(struct report *r, const struct trial *t, const struct shape *x, enum filling how)
+static void run_filling(struct report *r, const struct trial *t, const struct shape *x,
+                        enum filling how)
 {
     struct bench b = { .t = *t };
     struct rng random = { 7 + (uint64_t)x->k };
@@ -685,7 +691,7 @@ static void run(struct report *r, const struct trial *t, const struct shape *x, 
     char alpha[16], beta[16], name[80];
 
     b.one = t->f.kind == LIMBER_KIND_INT ? 1 : 0.5;
-    if (!place(&b, x)) {
+    if (!place_operands(&b, x)) {
         smoke_failed(r, "memory", fillings[how], "no memory for operands");
         clear(&b);
         return;
@@ -706,15 +712,15 @@ static void run(struct report *r, const struct trial *t, const struct shape *x, 
     else if (!run_there(&b, &d))
         smoke_failed(r, "launch", name, d.text);
     else
-        judge(r, &b, how, name);
+        check_stages(r, &b, how, name);
     clear(&b);
 }
 
 /* ---- a plan ---------------------------------------------------------------------------------- */
 
-/* The plan is made for ordinary numbers, which use all bits of their format: so it serves the other
- * runs, whose numbers use fewer, and a kind has one kernel. */
-static bool state(struct plan *p, const struct spec *s, limber_unit *unit, struct diag *d)
+/* Makes one plan for ordinary numbers, which use all bits of their format.  It also serves the
+ * other runs, whose numbers use fewer bits, so that a kind has one kernel. */
+static bool make_plan(struct plan *p, const struct spec *s, limber_unit *unit, struct diag *d)
 {
     enum { SIDE = 64 };
     limber_format f = named(s->format);
@@ -748,7 +754,7 @@ static bool state(struct plan *p, const struct spec *s, limber_unit *unit, struc
     return ok;
 }
 
-enum { MOST_PICKED = 1 << 16 }; /* along k: one element of more says little */
+enum { MOST_PICKED = 1 << 16 }; /* elements along k; runs of positions beyond that add little */
 
 static void run_shapes(struct report *r, const struct trial *t)
 {
@@ -759,10 +765,11 @@ static void run_shapes(struct report *r, const struct trial *t)
 
         for (; how < FILL_count; how++)
             if (!s->layer || how != FILL_from_a) /* an image's windows overlap */
-                run(r, t, &s->shape[i], (enum filling)how);
+                run_filling(r, t, &s->shape[i], (enum filling)how);
     }
     for (int64_t n = 1; s->ragged && n <= 130; n++)
-        run(r, t, &(struct shape){ 131 - n, n, 1 + n % 70 }, (enum filling)(n % FILL_count));
+        run_filling(r, t, &(struct shape){ 131 - n, n, 1 + n % 70 },
+                    (enum filling)(n % FILL_count));
 }
 
 void smoke_product(struct report *r, const struct spec *s)
@@ -776,7 +783,7 @@ void smoke_product(struct report *r, const struct spec *s)
     struct blob blob = { 0 };
     struct diag d = { 0 };
 
-    if (!limber_backend_cuda.probe(&target, &d) || !state(&p, s, &unit, &d)) {
+    if (!limber_backend_cuda.probe(&target, &d) || !make_plan(&p, s, &unit, &d)) {
         smoke_failed(r, "plan", s->scheme ? s->scheme : "", d.text);
     } else if (!limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, &d)) {
         if (gpu_lacks(d.text))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reports: where wrong elements lie, by tile, warp and lane. */
+ * Writes reports that locate wrong elements by tile, warp and lane. */
 #include "smoke.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ void smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col, lim
 
 struct place {
     int64_t tile[2];
-    int warp, lane; /* of the block that computes the tile; -1: it has no one place */
+    int warp, lane; /* within the thread block; -1: no single one computes the element */
 };
 
 /* Tile (i, j) of 16 x 8 elements of mma, wgmma and tcgen05 (kernel/tile.h): lane l holds rows l / 4
@@ -57,9 +57,9 @@ static int fragment_lane(int64_t row, int64_t col)
     return (int)(row % 8 * 4 + col % 8 / 2);
 }
 
-/* Lanes that multiply by themselves hold every fourth row and every eighth column (kernel/lane.h,
- * unit_narrow.h). */
-static int spread_lane(int64_t row, int64_t col)
+/* Lane of a kernel without tensor cores: a lane holds every fourth row and every eighth column
+ * (kernel/lane.h, unit_narrow.h). */
+static int strided_lane(int64_t row, int64_t col)
 {
     return (int)(row % 4 * 8 + col % 8);
 }
@@ -72,27 +72,28 @@ static struct place multiply_place(const struct cuda_config *c, int64_t row, int
                        fragment_lane(r, x) };
 
     switch (c->mma_path) {
-    case MMA_PATH_group: p.warp = (int)(4 + r / 16); break; /* group.h: behind those that fetch */
-    case MMA_PATH_tensor: /* tensor.h: eight warps behind those that fetch and issue */
+    /* group.h: after the warps that fetch */
+    case MMA_PATH_group: p.warp = (int)(4 + r / 16); break;
+    case MMA_PATH_tensor: /* tensor.h: eight warps after those that fetch and issue */
         p.warp = (int)(8 + r % 32 / 16 * 4 + r / 32);
         break;
     case MMA_PATH_lane:
-    case MMA_PATH_unit: p.lane = spread_lane(r, x); break;
+    case MMA_PATH_unit: p.lane = strided_lane(r, x); break;
     case MMA_PATH_portable: p.lane = -1; break;
     default: break;
     }
     return p;
 }
 
-/* Thread `index` of a block whose tile is at (i, j). */
+/* Warp and lane of thread `index` of the block that computes tile (i, j). */
 static struct place thread_place(int64_t i, int64_t j, int64_t index)
 {
     return (struct place){ { i, j }, (int)(index / 32), (int)(index % 32) };
 }
 
 struct grid {
-    int64_t height, width; /* of a tile, */
-    int64_t cell[2]; /* and of what the map of a tile shows by one character */
+    int64_t height, width; /* elements of a tile */
+    int64_t cell[2]; /* elements that one character of a tile's map covers */
 };
 
 static struct grid grid_of(const struct stage *s, const struct cuda_config *c)
@@ -109,12 +110,12 @@ static struct place place_of(const struct stage *s, const struct cuda_config *c,
                              int64_t col)
 {
     switch (s->site) {
-    case SITE_pack: /* kernel/pack.h: 32 lines by 64 elements, eight a thread */
-        return thread_place(row / 32, col / 64, row % 32 * 8 + col % 64 / 8);
+    /* kernel/pack.h: a tile of 32 lines by 64 elements, eight elements per thread */
+    case SITE_pack: return thread_place(row / 32, col / 64, row % 32 * 8 + col % 64 / 8);
     case SITE_multiply: return multiply_place(c, row, col);
-    case SITE_reconstruct: /* kernel/reconstruct.h: four elements a thread */
+    case SITE_reconstruct: /* kernel/reconstruct.h: four elements per thread */
         return thread_place(row / 32, col / 32, row % 32 * 8 + col % 32 / 4);
-    case SITE_element: /* a thread an element; grids are smaller than large C */
+    case SITE_element: /* one element per thread; a grid may be smaller than C */
         return thread_place(row / 16, col / 16, (row * s->cols + col) % 128);
     default: return (struct place){ { row / 16, col / 16 }, -1, -1 };
     }
@@ -122,8 +123,8 @@ static struct place place_of(const struct stage *s, const struct cuda_config *c,
 
 /* ---- maps ------------------------------------------------------------------------------------ */
 
-/* '.': none of them is wrong, '#': all are, a digit: so many tenths. */
-static char share(int64_t wrong, int64_t all)
+/* One character for a share of wrong elements: '.' none, '#' all, else a digit, in tenths. */
+static char share_character(int64_t wrong, int64_t all)
 {
     return wrong == 0   ? '.' :
            wrong == all ? '#' :
@@ -138,12 +139,13 @@ static char share_of_cell(const struct stage *s, int64_t row, int64_t col, int64
     for (int64_t i = row; i < row + height && i < s->rows; i++)
         for (int64_t j = col; j < col + width && j < s->cols; j++, all++)
             wrong += s->bad[i * s->cols + j];
-    return all ? share(wrong, all) : ' ';
+    return all ? share_character(wrong, all) : ' ';
 }
 
 enum { MAP_ROWS = 64, MAP_COLS = 128 };
 
-/* Cells of a part of the stage's numbers, a character each, at most MAP_ROWS x MAP_COLS. */
+/* Prints a map of a part of the stage: one character per cell, at most MAP_ROWS x MAP_COLS
+ * cells. */
 static void map_cells(FILE *out, const struct stage *s, const int64_t from[2], const int64_t end[2],
                       const int64_t cell[2])
 {
@@ -164,7 +166,8 @@ static void map_cells(FILE *out, const struct stage *s, const int64_t from[2], c
 
 enum { WARPS = 32, LANES = 32 };
 
-/* Wrong ones and all of each warp or lane, up to the last that has elements. */
+/* Prints the wrong and the total elements of each warp or lane, up to the last that has
+ * elements. */
 static void print_shares(FILE *out, const char *name, int64_t (*of)[2])
 {
     int end = WARPS;
@@ -175,11 +178,11 @@ static void print_shares(FILE *out, const char *name, int64_t (*of)[2])
         return;
     fprintf(out, "{\"map\": \"%s\", \"rows\": [\"", name);
     for (int x = 0; x < end; x++)
-        fputc(of[x][1] ? share(of[x][0], of[x][1]) : ' ', out);
+        fputc(of[x][1] ? share_character(of[x][0], of[x][1]) : ' ', out);
     fprintf(out, "\"]}\n");
 }
 
-/* Shares of the elements of each warp and of each lane, over all tiles. */
+/* Prints the shares of wrong elements by warp and by lane, summed over all tiles. */
 static void map_threads(FILE *out, const struct stage *s, const struct cuda_config *c)
 {
     int64_t warp[WARPS][2] = { { 0 } }, lane[LANES][2] = { { 0 } };
@@ -202,7 +205,7 @@ static void map_threads(FILE *out, const struct stage *s, const struct cuda_conf
     print_shares(out, "lanes", lane);
 }
 
-static void number(FILE *out, const char *name, double x)
+static void print_number(FILE *out, const char *name, double x)
 {
     if (isfinite(x))
         fprintf(out, ", \"%s\": %.17g", name, x);
@@ -210,8 +213,8 @@ static void number(FILE *out, const char *name, double x)
         fprintf(out, ", \"%s\": \"%s\"", name, isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf");
 }
 
-static void element(FILE *out, const struct stage *s, const struct cuda_config *c,
-                    const struct difference *x)
+static void print_element(FILE *out, const struct stage *s, const struct cuda_config *c,
+                          const struct difference *x)
 {
     struct place p = place_of(s, c, x->row, x->col);
 
@@ -223,8 +226,8 @@ static void element(FILE *out, const struct stage *s, const struct cuda_config *
     if (p.lane >= 0)
         fprintf(out, ", \"lane\": %d", p.lane);
     fprintf(out, ", \"got\": \"%s\", \"want\": \"%s\"", x->got, x->want);
-    number(out, "got_value", x->got_value);
-    number(out, "want_value", x->want_value);
+    print_number(out, "got_value", x->got_value);
+    print_number(out, "want_value", x->want_value);
     if (x->from[0])
         fprintf(out, ", \"got_is\": \"%s\", \"want_is\": \"%s\"", x->from, x->due);
     fprintf(out, "}\n");
@@ -251,7 +254,7 @@ void smoke_describe(FILE *out, const struct stage *s, const struct cuda_config *
             (long long)g.cell[0], (long long)g.cell[1]);
     map_cells(out, s, at, end, g.cell);
     for (int64_t i = 0; i < listed; i++)
-        element(out, s, f, &s->difference[i]);
+        print_element(out, s, f, &s->difference[i]);
 }
 
 /* ---- what a kind found ----------------------------------------------------------------------- */

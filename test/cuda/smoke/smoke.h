@@ -16,58 +16,63 @@ struct memory {
     cu_pointer at;
     size_t bytes;
 };
-/* Makes the first device's context current, once; false: d says why there is none. */
+/* Makes the first device's context current, once.  Where it returns false, d tells why there is
+ * none. */
 bool smoke_open(struct diag *d);
 extern const struct cuda_driver *smoke_driver;
 extern cu_stream smoke_stream;
-/* Memory with a copy of data or, where that is NULL, with bytes of 0xff: floats that are NaN. */
+/* Allocates device memory and copies data there; NULL data: fills it with 0xff bytes (NaN in
+ * floating point). */
 bool smoke_put(struct memory *m, const void *data, size_t bytes, struct diag *d);
-/* Waits for the stream first, so an error of a kernel is told here. */
+/* Copies to the host after waiting for the stream, so that an error of a kernel is reported
+ * here. */
 bool smoke_get(void *to, const struct memory *m, struct diag *d);
 void smoke_drop(struct memory *m);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
-/* Which kernel computes an element: it decides which tile, warp and lane that is. */
+/* The kernel that computes an element, which determines the element's tile, warp and lane. */
 enum site { SITE_none, SITE_pack, SITE_multiply, SITE_reconstruct, SITE_element };
 
 enum { MOST_DIFFERENCES = 64 };
 
-/* Numbers as they lie in memory, and what a reader wants to know of them. */
+/* One wrong number, as bytes and as a value. */
 struct difference {
-    int64_t plane, row, col; /* plane: a limb, a modulus or an accumulator, a product of a batch */
-    char got[40], want[40]; /* bytes, the last one in memory first */
+    /* plane: index of a limb, modulus, accumulator or product of a batch */
+    int64_t plane, row, col;
+    char got[40], want[40]; /* hexadecimal, most significant byte first */
     double got_value, want_value;
-    char from[80], due[80]; /* the operand's element that each is, of runs of positions; else "" */
+    /* operand elements that got and want stand for, in runs of positions; else "" */
+    char from[80], due[80];
 };
 
-/* One stage of a product: all numbers are compared. */
+/* One stage of a product, whose numbers are all compared. */
 struct stage {
     const char *name;
     enum site site;
     int64_t rows, cols;
     int64_t compared, wrong;
-    uint8_t *bad; /* [row][col], owned: wrong in some plane */
-    struct difference difference[MOST_DIFFERENCES]; /* the first ones */
+    uint8_t *bad; /* [row][col], owned: nonzero where some plane is wrong */
+    struct difference difference[MOST_DIFFERENCES]; /* the first wrong numbers */
 };
 bool smoke_stage(struct stage *s, const char *name, enum site site, int64_t rows, int64_t cols);
-/* Compares one number of f; NaN are equal. */
+/* Compares one number in format f; any two NaN are equal. */
 void smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col, limber_format f,
                    const void *got, const void *want);
 
-/* A kind's result; details are printed behind the line that sums it up. */
+/* The result of one kind; its details are printed after its summary line. */
 struct report {
-    FILE *details; /* of the first wrong run, lines of JSON */
+    FILE *details; /* JSON lines on the first wrong run */
     int runs, wrong, kernels;
-    int64_t compared; /* numbers, of all stages and runs */
-    char stage[80], run[80]; /* the first wrong ones */
-    char lacks[500]; /* why the device cannot run a part of the kind */
+    int64_t compared; /* numbers compared in all stages and runs */
+    char stage[80], run[80]; /* names of the first wrong stage and run */
+    char lacks[500]; /* the reason why the device cannot run a part of the kind */
 };
-/* Counts a run.  True where it is the first wrong one, whose details are wanted. */
+/* Counts a run.  Returns true for the first wrong run, whose details are wanted. */
 bool smoke_ran(struct report *r, bool right, const char *stage, const char *run);
-/* A run that ended with an error. */
+/* Counts a run that ended with an error. */
 void smoke_failed(struct report *r, const char *stage, const char *run, const char *error);
-/* Text with quotes, as JSON has it. */
+/* Prints text as a JSON string. */
 void smoke_text(FILE *out, const char *text);
 /* Lines on a wrong stage: maps of tiles, warps, lanes and of the first wrong tile, then elements.
  * c: NULL, or the kernels' constants. */
@@ -85,42 +90,42 @@ struct shape {
     int64_t m, n, k;
 };
 
-/* A kernel and the products that it multiplies. */
+/* A kernel kind and the products that test it. */
 struct spec {
     const char *scheme, *format, *result;
     limber_promise promise;
     enum data data;
-    int kbits, size; /* of the plan: k < 2^kbits; size 7: small tiles, 0: large ones */
+    int kbits, size; /* planned k < 2^kbits; size 7 plans small tiles, 0 large ones */
     limber_split split;
     bool scalars;
-    const char *unit; /* of a simulated one */
-    int64_t groups; /* at least 2: a batch */
-    bool least; /* the smallest workspace that serves: C in parts */
-    const struct layer *layer; /* of a convolution, whose shapes follow from it */
+    const char *unit; /* of a simulated unit */
+    int64_t groups; /* products of a batch, at least 2; 0: no batch */
+    bool least; /* use the smallest workspace, so that C is computed in parts */
+    const struct layer *layer; /* of a convolution; its shapes are derived from it */
     struct shape shape[3];
-    bool ragged; /* many shapes around the first one */
+    bool ragged; /* run many shapes around the first one */
 };
 void smoke_product(struct report *r, const struct spec *s);
 
-/* A run: operands, C of both backends, and where things lie. */
+/* One run: its operands, C of both backends, and addresses. */
 struct trial {
     const struct spec *spec;
     const struct plan *plan;
     struct kernel *kernel;
     const struct target *target;
     limber_format f, result;
-    struct call call; /* in host memory */
-    struct mask *mask[2]; /* of each matrix */
-    const char *space; /* the workspace, after the call */
+    struct call call; /* with host addresses */
+    struct mask *mask[2]; /* one per matrix */
+    const char *space; /* host copy of the workspace after the call */
     size_t space_bytes;
     uint64_t space_at; /* its address on the device */
 };
 enum { STAGE_a, STAGE_b, STAGE_sums, STAGE_count };
-/* Limbs and sums in the workspace beside what they should be; stages that leave nothing there have
- * compared nothing. */
+/* Compares limbs and sums in the workspace with their expected values.  A stage that leaves nothing
+ * there counts no comparisons. */
 bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct diag *d);
-/* Compares a scan on the device with the host's, line by line: a row of the stage is a line, a
- * column and plane an enum scan_field. */
+/* Compares a scan on the device with the host's: stage rows are lines, columns and planes an enum
+ * scan_field. */
 bool smoke_scan(struct report *r, struct stage *s, const struct view *host,
                 const struct view *there, limber_format f, int64_t lines, int64_t length,
                 struct diag *d);

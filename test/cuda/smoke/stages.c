@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compares what a product leaves in its workspace with what it should leave there: limbs of both
- * operands, then sums.  The backend says where they lie (limber_cuda_lay_out); what they should be
- * is computed here from the operands, plainly. */
+ * Compares the limbs of both operands and the sums that a product leaves in its workspace with
+ * their expected values.  limber_cuda_lay_out gives their places; the expected values are computed
+ * here by plain loops over the operands. */
 #include "smoke.h"
 
 #include "ir/num/digits.h"
@@ -16,21 +16,21 @@ extern const struct backend limber_backend_cuda;
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
 
-/* One operand's limbs, as its node of the plan has them. */
+/* The limbs of one operand, as the plan's node describes them. */
 struct limbs {
     const struct node *node;
-    limber_format f, limb; /* as stored */
+    limber_format f, limb; /* f: the operand's format; limb: the format in which limbs are stored */
     int side;
-    int moduli; /* distinct ones */
+    int moduli; /* number of distinct moduli */
     uint32_t modulus[LIMBER_MODULI];
-    uint32_t factor[LIMBER_MODULI]; /* of A: a residue is multiplied by it */
-    uint32_t wrap[LIMBER_MODULI]; /* 2^(64 LIMBER_WIDE) modulo it */
-    int digits[LIMBER_MODULI]; /* limbs of a modulus */
-    double digit[LIMBER_MODULI][LIMBER_RESIDUES][LIMBER_DIGITS]; /* where they are FP8 */
-    int of[256], which[256]; /* of a limb: its modulus, and its number among the digits */
+    uint32_t factor[LIMBER_MODULI]; /* factor of A's residues, per modulus */
+    uint32_t wrap[LIMBER_MODULI]; /* 2^(64 LIMBER_WIDE) modulo each modulus */
+    int digits[LIMBER_MODULI]; /* limbs per modulus */
+    double digit[LIMBER_MODULI][LIMBER_RESIDUES][LIMBER_DIGITS]; /* FP8 digits of each residue */
+    int of[256], which[256]; /* modulus of a limb, and its digit's index */
 };
 
-/* x with a x = 1 modulo m, by trial. */
+/* The inverse x of a modulo m (a x = 1), by trial. */
 static uint32_t inverse_of(uint32_t a, uint32_t m)
 {
     for (uint32_t x = 1; x < m; x++)
@@ -39,13 +39,14 @@ static uint32_t inverse_of(uint32_t a, uint32_t m)
     return 1;
 }
 
-/* Residues as digits of FP8 (ir/num/digits.h). */
+/* Returns whether residues are stored as FP8 digits (ir/num/digits.h). */
 static bool are_digits(const struct limbs *x)
 {
     return x->limb.kind == LIMBER_KIND_FLOAT && x->limb.size == 1;
 }
 
-/* A's residues hold the inverse of the product of the other moduli, too (docs/gpu.md). */
+/* Sets the moduli, and as A's factor the inverse of the product of the other moduli
+ * (docs/gpu.md). */
 static void set_moduli(struct limbs *x)
 {
     const struct dims_list *all = limber_list(x->node, ATTR_moduli);
@@ -85,7 +86,7 @@ static void set_limbs(struct limbs *x, const struct trial *t, int side)
         set_moduli(x);
 }
 
-/* An integer in two's complement modulo m. */
+/* An integer in two's complement, modulo m. */
 static uint32_t residue(const uint64_t w[LIMBER_WIDE], uint32_t m, uint32_t wrap)
 {
     uint32_t r = 0;
@@ -117,7 +118,7 @@ static double hilo_limb(const struct limbs *x, int l, double value, int scale)
     return limb;
 }
 
-/* Limb l of an element; `at` is NULL for a zero of the padding. */
+/* Limb l of the element at `at`; NULL: a zero of the padding. */
 static double limb_of(const struct limbs *x, int l, const char *at, int scale)
 {
     const struct node *n = x->node;
@@ -138,7 +139,7 @@ static double limb_of(const struct limbs *x, int l, const char *at, int scale)
     }
 }
 
-/* The power of two that scales a line, of the masks that the call was given. */
+/* The power of two that scales a line, read from the call's masks. */
 static int scale_of(const struct trial *t, int side, int64_t matrix, int64_t line)
 {
     const struct cuda_side *s = &t->kernel->config.side[side];
@@ -150,7 +151,7 @@ static int scale_of(const struct trial *t, int side, int64_t matrix, int64_t lin
     return !s->scaled || e == INT32_MIN ? 0 : s->top - 1 - e;
 }
 
-/* The format in which products read a limb: slices of bytes but the first have no sign. */
+/* The format in which a product reads a limb; only the first slice of bytes is signed. */
 static limber_format format_of(const struct limbs *x, int limb)
 {
     return x->node->op == OP_slices && x->limb.size == 1 && !are_digits(x) && limb ? LIMBER_U8 :
@@ -166,7 +167,8 @@ static double value_of(limber_format f, const char *at)
     return limber_format_value(f, at);
 }
 
-/* want is a number of the limb's format.  Zeros are equal: those behind k have either sign. */
+/* Compares a stored limb with `want`, given in the limb's format.  Zeros are equal: the padding
+ * beyond k has either sign. */
 static void compare_limb(struct stage *s, const struct limbs *x, int limb, int64_t row, int64_t p,
                          const char *got, double want)
 {
@@ -181,7 +183,7 @@ static void compare_limb(struct stage *s, const struct limbs *x, int limb, int64
     smoke_compare(s, limb, row, p, f, got, due);
 }
 
-/* Lines of all matrices or images of an operand, as the pack kernel makes them. */
+/* Compares the limbs of all matrices or images of an operand, in the pack kernel's layout. */
 static void compare_limbs(struct stage *s, const struct trial *t, const struct layout *l, int side)
 {
     const struct pack_args *a = &l->pack[side];
@@ -194,7 +196,7 @@ static void compare_limbs(struct stage *s, const struct trial *t, const struct l
         int64_t matrix = limber_matrix_of(&a->operand, which);
 
         for (int64_t line = 0; line < a->padded; line++) {
-            bool there = line < a->lines; /* an image has one scale, its lines are pixels */
+            bool there = line < a->lines; /* an image has one scale; its lines are pixels */
             int scale = there ? scale_of(t, side, matrix, a->operand.images ? 0 : line) : 0;
             int64_t row = which * a->padded + line;
             const char *got =
@@ -215,7 +217,8 @@ static void compare_limbs(struct stage *s, const struct trial *t, const struct l
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* [limb][line][p] of one matrix of a side, in the plan's order along k; NULL: no memory. */
+/* Computes the limbs [limb][line][p] of one operand matrix in the plan's order along k; NULL: no
+ * memory. */
 static double *limbs_of_matrix(const struct trial *t, const struct layout *l, int side,
                                int64_t matrix)
 {
@@ -239,7 +242,7 @@ static double *limbs_of_matrix(const struct trial *t, const struct layout *l, in
     return all;
 }
 
-/* The exact sum of an accumulator; its remainder where there are moduli. */
+/* The exact sum of an accumulator, or its remainder by the modulus. */
 static int64_t sum_of(const struct trial *t, const double *a, const double *b, int acc, int64_t i,
                       int64_t j, int64_t k)
 {
@@ -355,8 +358,8 @@ bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct dia
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* Fills in what the host's scan knows of one line, by enum scan_field.  A zero line lacks some
- * fields, which stay as the device found them. */
+/* Fills in the fields (enum scan_field) that the host's scan computes for a line.  A zero line has
+ * fewer fields: the rest are copied from the device's result. */
 static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
                       const struct view *v, limber_format f, int64_t line, int64_t length,
                       struct diag *d)
@@ -379,7 +382,7 @@ static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
     return ok;
 }
 
-/* The kernel that scans f, which is kept for the next scan. */
+/* Returns the scan kernel of f, compiled once per format. */
 static struct kernel *scan_kernel(struct report *r, limber_format f, struct diag *d)
 {
     static struct kernel *kept;

@@ -1,5 +1,4 @@
-# A program between the library that stands before its BLAS and a BLAS of our own, with integers of
-# 32 and of 64 bits.
+# A program with the library preloaded before a mock BLAS, with integers of 32 and of 64 bits.
 foreach(bits 32 64)
   add_library(blas_mock_${bits} SHARED ${CMAKE_CURRENT_LIST_DIR}/mock.c)
   target_compile_definitions(blas_mock_${bits} PRIVATE INTEGER=int${bits}_t)
@@ -11,13 +10,13 @@ foreach(bits 32 64)
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_${bits}>)
 endforeach()
 
-# Linked before the BLAS, in the place of a preload.
+# Linked before the BLAS instead of preloaded.
 add_executable(blas_linked ${CMAKE_CURRENT_LIST_DIR}/program.c)
 target_compile_definitions(blas_linked PRIVATE INTEGER=int32_t)
 target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_LIBS})
 target_link_options(blas_linked PRIVATE LINKER:--no-as-needed)
 
-# From a thread with a small stack, cold and warm, with a report.
+# Called from a thread with a small stack, cold and warm, with a report.
 add_executable(blas_stack ${CMAKE_CURRENT_LIST_DIR}/stack.c)
 target_link_libraries(blas_stack PRIVATE blas_mock_32 Threads::Threads)
 foreach(contract native bits=40 correct)
@@ -27,13 +26,13 @@ foreach(contract native bits=40 correct)
            LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
 endforeach()
 
-# Processes that end in every way, and their children.
+# Processes that end in different ways, and their children.
 add_executable(blas_ends ${CMAKE_CURRENT_LIST_DIR}/ends.c)
 target_link_libraries(blas_ends PRIVATE blas_mock_32 Threads::Threads ${CMAKE_DL_LIBS})
 add_test(NAME blas_ends COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/ends.sh $<TARGET_FILE:limber_blas>
          $<TARGET_FILE:blas_ends> $<$<TARGET_EXISTS:limber_cublas>:$<TARGET_FILE:limber_cublas>>)
 
-# A BLAS whose speed is known, for what reports estimate of it.
+# A BLAS of known speed, for the estimates in reports.
 add_library(blas_clock SHARED ${CMAKE_CURRENT_LIST_DIR}/clock.c)
 set_target_properties(blas_clock PROPERTIES C_VISIBILITY_PRESET default)
 add_executable(blas_clocked ${CMAKE_CURRENT_LIST_DIR}/clock.c)
@@ -48,8 +47,8 @@ if(TARGET limber_cli)
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>)
 endif()
 
-# Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain
-# ones.
+# Plugins with a BLAS of their own, under the file names of NumPy's and SciPy's wheels and under
+# plain names.
 add_executable(blas_host ${CMAKE_CURRENT_LIST_DIR}/plugin.c)
 target_link_libraries(blas_host PRIVATE ${CMAKE_DL_LIBS})
 set(plugins)

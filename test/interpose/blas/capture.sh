@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Operands that LIMBER_CAPTURE keeps: what the program passed, whole files only, up to a number of
-# bytes; and sweeps over them.
+# Tests LIMBER_CAPTURE: files hold the operands that the program passed, are complete, and stay
+# below a limit of bytes; then sweeps over these files.
 library=$1 program=$2 limber=$3 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"
 export LIMBER_BACKEND=interp
 cd "$work" || exit 2
 
-# Names in the index that are no files, files that no line names, and what is not finished.
+# Prints names in the index that are no files, files that no line names, and unfinished files.
 cat > strays.sh <<'END'
 cd "$1" || exit 2
 grep -o '"[ab]": "[^"]*"' index.jsonl | sed 's/.*: "//; s/"//' | sort > named
@@ -23,7 +23,7 @@ expect 0 '"dgemm_?", "m": 131, "n": 140, "k": 150, "format": "f64", "complex": f
 expect 0 '"complex": true' cat run/index.jsonl
 expect 0 '"contract": "", "caller": "blas_program_' cat run/index.jsonl
 
-# what a BLAS or a LAPACK calls of itself is none of the program's calls
+# calls that a BLAS or LAPACK makes itself are not captured
 if $python -c 'import numpy' 2> /dev/null; then
     cat > inner.py <<'END'
 import numpy
@@ -36,7 +36,7 @@ END
     expect 0 '^1$' sh -c 'wc -l < inner/index.jsonl | tr -d " "'
 fi
 
-# the limit, told once; a second process adds to the folder
+# the limit is reported once; a second process adds to the folder
 expect 0 'few.: the limit of bytes is reached; 2 products are kept' \
     $before LIMBER_CAPTURE=few,400K "$program" left
 lines 1 liblimber_blas
@@ -48,7 +48,7 @@ expect 0 '^$' sh strays.sh few
 expect 0 'no: the limit of bytes is reached; 0 products are kept' sh -c \
     "$before LIMBER_CAPTURE=no,1K '$program' left 2>&1 | tr -d '\"'"
 
-# what cannot be written is told once, and the program goes on
+# a file that cannot be written is reported once, and the program continues
 : > file
 expect 0 'Not a directory; 0 products are kept' $before LIMBER_CAPTURE=file/run,64M "$program" left
 lines 1 liblimber_blas
@@ -61,7 +61,7 @@ for wrong in run ,3M run, run,0 run,3X run,M run,99999999999G; do
     expect 0 'is no folder and number of bytes' $before LIMBER_CAPTURE=$wrong "$program" left
 done
 
-# the numbers themselves, with every way to lie in memory
+# values, with every layout in memory
 mock=$(dirname "$program")/libblas_mock_$(case $program in *32) echo 32 ;; *) echo 64 ;; esac).so
 if $python -c 'import numpy' 2> /dev/null; then
     cat > calls.py <<'END'
@@ -101,7 +101,7 @@ blas.sbgemm_(b"N", b"T", *byref(6, 6, 6), pointer(one), pointer(bits), *byref(6)
 back = (bits.astype("u4") << 16).view("f")
 want.append((back.T, back))
 
-# of other routines: what of A is not stored is NaN here, and known
+# other routines: elements of A outside its triangle are NaN in memory, and 0 in the expected file
 def triangle(n, kind, upper):
     """A full matrix in which only one triangle is the program's."""
     room, own = lying((n, n), kind, "N", n + 2)
@@ -220,7 +220,7 @@ expect 0 '^two +bf16 +rn +16 rounded +16 .*\*$' \
     "$limber" explore --captured two --lpgemm l.conf --layer one,two
 expect 0 '^"two","in=bf16 mul=bf16 acc=bf16 group=16 outer=bf16","bf16",rn,16,rounded,16,16,' \
     cat l.csv
-# the same as the words of these units
+# the units' descriptions give the same results
 expect 0 '^$' sh -c "
     '$limber' explore --captured two --formats bf16 --groups 16 --csv words.csv > log &&
     sed -n '3s/^\"two\",//p' l.csv | cut -d, -f1-14 > a && tail -n 1 words.csv | cut -d, -f1-14 |

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A BLAS for tests whose clock runs only while it multiplies: a microsecond a call and a nanosecond
- * a multiply-add whose factor in B is not zero, as older references have it.  So what it would have
- * taken is known.  With PROGRAM: who calls it. */
+ * A mock BLAS with a simulated clock that advances only in its products: a microsecond per call and
+ * a nanosecond per multiply-add whose factor in B is not zero, as in older references.  So tests
+ * know the time that the BLAS would take.  With PROGRAM defined: the program that calls it. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>

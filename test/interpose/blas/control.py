@@ -9,7 +9,7 @@ import time
 
 
 class Call(ctypes.Structure):
-    """As far as it is looked at: limber_blas_call."""
+    """limber_blas_call, up to the last field that is read."""
     _fields_ = [("size", ctypes.c_size_t), ("routine", ctypes.c_char * 40),
                 ("m", ctypes.c_int64), ("n", ctypes.c_int64),
                 ("k", ctypes.c_int64), ("served", ctypes.c_int), ("why_not", ctypes.c_char * 160),
@@ -22,13 +22,13 @@ def last():
 
 
 def is_called(call, name):
-    """A wheel of NumPy calls a BLAS of its own: scipy_NAME or scipy_NAME64_."""
+    """Wheels of NumPy call their own BLAS by the names scipy_NAME or scipy_NAME64_."""
     return call.routine.decode() in (name, f"scipy_{name}", f"scipy_{name}64_")
 
 
 def calls():
     import numpy as np
-    np.seterr(all="raise")          # flags are the caller's
+    np.seterr(all="raise")          # the caller sets flags
     rng = np.random.default_rng(5)
     for kind in (np.float64, np.float32, np.complex128):
         a = rng.standard_normal((40, 60)).astype(kind)
@@ -39,7 +39,7 @@ def calls():
 
 
 def ask():
-    assert last()[0] == 0           # nothing has come by
+    assert last()[0] == 0           # no call has reached the library
     calls()
     known, call = last()
     assert known == 1 and is_called(call, "cblas_zgemm"), call.routine
@@ -55,7 +55,7 @@ def served():
 
 
 def several(names="cblas_dsyrk"):
-    """A call that takes several kernels: triangles, and the blocks beside them."""
+    """Makes a call that takes several kernels: for triangles, and for the blocks beside them."""
     import numpy as np
     rng = np.random.default_rng(6)
     a = rng.standard_normal((600, 70)) * 10.0 ** rng.integers(-100, 100, (600, 1))
@@ -67,7 +67,7 @@ def several(names="cblas_dsyrk"):
 
 
 def routines():
-    """Each call takes several products: their kernels are told, too."""
+    """Each call takes several products, whose kernels are reported, too."""
     import numpy as np
     rng = np.random.default_rng(7)
     n, k = 300, 200
@@ -107,7 +107,7 @@ def routines():
 
 
 def killed(path):
-    """Works until a report is there, and does not end by itself."""
+    """Works until a report exists, and is then killed."""
     for _ in range(100000):
         calls()
         if os.path.exists(path):
@@ -116,14 +116,14 @@ def killed(path):
 
 
 def ended(signal_name):
-    """Works, and is told to end before anything was written."""
+    """Works, and is terminated before a report was written."""
     calls()
     os.kill(os.getpid(), getattr(signal, signal_name))
     signal.pause()
 
 
 def idle(path):
-    """Works, computes nothing more, and is killed once all of its calls are reported."""
+    """Works, then idles, and is killed once all its calls are in the report."""
     calls()
     while True:
         time.sleep(0.01)
@@ -156,7 +156,7 @@ def bound(served):
 
 
 def narrow():
-    """BF16 and FP16 under the names of OpenBLAS: sums of few bits, which doubles hold exactly."""
+    """BF16 and FP16 under OpenBLAS's names: sums of few bits, which doubles hold exactly."""
     import numpy as np
     rng = np.random.default_rng(10)
     m, n, k = 7, 5, 33
@@ -203,7 +203,7 @@ def narrow():
 
 
 def narrow_batch(library, codes, start, half):
-    """Two groups: two products and one."""
+    """A batch of two groups: two products and one."""
     import numpy as np
     (m, k), n = half[0].shape, half[1].shape[1]
     a, b = (np.ascontiguousarray(x) for x in codes)
@@ -223,7 +223,7 @@ def narrow_batch(library, codes, start, half):
 
 
 def simulated(folder):
-    """Bits of a unit, with numbers and a product for others to look at."""
+    """The bits of a unit; prints the operands and the product for a comparison."""
     import numpy as np
     rng = np.random.default_rng(9)
     a = rng.standard_normal((33, 150)).astype(np.float32)
@@ -253,7 +253,7 @@ def part(path):
 
 
 def many():
-    """Products of 12 shapes, the last of most work."""
+    """Products of 12 shapes, the last of which has most work."""
     import numpy as np
     for n in list(range(40, 51)) + [200]:
         a = np.ones((n, n))
@@ -261,8 +261,7 @@ def many():
 
 
 def rows(path, listed):
-    """The largest shape is listed; what is not listed is in a row of its own, and nothing is
-    lost."""
+    """The largest shape is listed; the rest is summed in one row, and no call is lost."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     calls = report["calls"]
@@ -307,7 +306,7 @@ def left(path):
 
 
 def closed(path, report):
-    """The library loaded, used and closed; its thread writes the report all the same."""
+    """Loads, uses and closes the library, whose thread still writes the report."""
     import _ctypes
     library = ctypes.CDLL(path)
     n, one = ctypes.c_int64(40), ctypes.c_double(1)

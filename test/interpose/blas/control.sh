@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What is asked of liblimber_blas without recompiling: variables, a file with rules, a report, and
-# what a program can ask itself.
+# Tests the settings of liblimber_blas that need no recompilation: variables, a file with rules, a
+# report, and the functions that a program may call.
 library=$1 program=$2 limber=$3 linked=$4 clocked=$5 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"
@@ -135,7 +135,8 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 'No call came by: .*Loaded are [^ ]*blas' "$limber" report "$work/nothing"
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/shell" sh -c "$python '$here/control.py' calls; true"
     expect 0 'served +9 calls' "$limber" report "$work/shell"
-    # several processes are added up, each once: two reports of one are a copy, or an earlier one
+    # several processes are summed, each once: two reports of one process are a copy, or an earlier
+    # state
     sed 's/"pid": /&1/' "$work/report.off" > "$work/report.two"
     sed 's/"wall_seconds": [^,]*/"wall_seconds": 0/; s/"calls": 9/"calls": 1/' "$work/report.off" > "$work/report.early"
     expect 0 '"calls":.18' sh -c '"$@" | tr -d "\n"' sh "$limber" report --json "$work/report.off" "$work/report.two"

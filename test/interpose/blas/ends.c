@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls dgemm_, and ends in the way that the first argument says.  The status is 7.  `slow` ends
- * after its report was written between two calls.  With two further arguments, the names of pipes,
- * it says in the first that it has begun, and goes on once somebody has written to the second. */
-#define _GNU_SOURCE     /* RTLD_DEFAULT, vfork under any standard */
+ * Calls dgemm_ and ends in the way that the first argument names, with status 7.  `slow` ends after
+ * its report was written between two calls.  Two further arguments name pipes: it writes to the
+ * first when it has begun, and continues after a read from the second. */
+#define _GNU_SOURCE     /* RTLD_DEFAULT, and vfork under any standard */
 #include <dlfcn.h>
 #include <glob.h>
 #include <pthread.h>
@@ -40,20 +40,20 @@ static int status_of(pid_t child)
                -1;
 }
 
-/* The child computes, and ends without a word to the C library. */
+/* Forks a child that computes and ends by _exit, without the C library's handlers. */
 static int fork_once(void)
 {
     pid_t child = fork();
 
     if (child == 0) {
-        alarm(60); /* what waits for ever is an error */
+        alarm(60); /* ends the process if it hangs */
         call();
         _exit(STATUS);
     }
     return status_of(child);
 }
 
-/* A child that computes nothing has nothing to write: neither the parent's calls nor its own. */
+/* Forks a child that computes nothing: it must write neither the parent's calls nor its own. */
 static int fork_idle(void)
 {
     pid_t child = fork();
@@ -63,7 +63,7 @@ static int fork_idle(void)
     return status_of(child);
 }
 
-/* Shares the parent's memory, and its program does not exist. */
+/* Starts a program that does not exist by vfork, which shares the parent's memory. */
 static int vfork_in_vain(void)
 {
     pid_t child = vfork();
@@ -83,7 +83,7 @@ static void *call_on(void *arg)
     return NULL;
 }
 
-/* Most of its time it has the lock of what calls are counted in. */
+/* Reports again and again, which holds the lock of the counters most of the time. */
 static void *report_on(void *arg)
 {
     int (*report)(const char *) =
@@ -95,7 +95,7 @@ static void *report_on(void *arg)
     return NULL;
 }
 
-/* Children of a process whose other threads are anywhere in a call. */
+/* Forks while other threads are at any point of a call. */
 static int fork_among_threads(void)
 {
     pthread_t thread;
@@ -109,7 +109,7 @@ static int fork_among_threads(void)
     return STATUS;
 }
 
-/* A program that starts alone, whose MPI sets its rank in the environment for a while. */
+/* Behaves like a single MPI process, whose MPI sets the rank in the environment for a while. */
 static void be_ranked(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -133,7 +133,7 @@ static void leave(int signal)
     _exit(STATUS);
 }
 
-/* A handler that ends the process anywhere in a call, where locks may be held. */
+/* Ends the process in a signal handler at any point of a call, where locks may be held. */
 static void leave_by_alarm(void)
 {
     signal(SIGALRM, leave);
@@ -155,7 +155,8 @@ static int holds_my_pid(const char *path)
     return strstr(text, mine) != NULL;
 }
 
-/* A thread of the library writes the report under the name or with something behind it. */
+/* Returns whether a library thread has written the report, under its name or that name with a
+ * suffix. */
 static int has_report(void)
 {
     char pattern[4096];
@@ -173,7 +174,7 @@ static int has_report(void)
 
 static void pass_pipe(const char *name, const char *mode)
 {
-    FILE *f = fopen(name, mode); /* waits for the other end */
+    FILE *f = fopen(name, mode); /* blocks until the other end is opened */
 
     if (!f || (*mode == 'w' ? fputc('\n', f) : fgetc(f)) != '\n' || fclose(f))
         _exit(3);

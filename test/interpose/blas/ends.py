@@ -31,7 +31,7 @@ def start(method, children):
 
 
 def reports(path):
-    """Each report is whole, and none of another process's calls are in it."""
+    """Checks that each report is complete and has no call of another process."""
     files = [path] + sorted(glob.glob(path + ".*"))
     shapes = []
     for name in files:
@@ -39,7 +39,7 @@ def reports(path):
             report = json.load(file)
         assert name == path or name == f"{path}.{report['pid']}", (name, report["pid"])
         shapes.append("+".join(str(call["m"]) for call in report["calls"]) or "none")
-        # a pool ends its workers by SIGTERM
+        # a pool terminates its workers by SIGTERM
         assert report["complete"] or "61" in shapes[-1], name
         calls = sum(call["calls"] for call in report["calls"])
         assert calls == report["served"]["calls"] + report["handed_on"]["calls"], name

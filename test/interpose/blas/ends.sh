@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A process has its report however it ends, and no process replaces another's.
+# Every process writes its report however it ends, and no process overwrites another's.
 library=$1 program=$2 cublas=${3:-} here=$(dirname "$0")
 . "$here/expect.sh"
 export LIMBER_CONTRACT=correct LIMBER_BACKEND=interp
 before="env LD_PRELOAD=$library LIMBER_REPORT=$work/report"
 
-# name, how many reports, each with the calls that its process made
+# reports COUNTS: checks the calls in each report, in ascending order, and removes the reports
 reports() {
     for file in "$work"/report*; do
         sed -n 's/.*"served": { "calls": \([0-9]*\).*/\1/p' "$file"
@@ -20,7 +20,7 @@ for how in exit _exit _Exit quick_exit; do
     expect 0 '"complete": true' cat "$work/report"
     reports '2 '
 done
-# A process has one name for its report.
+# Each process has its own name for its report.
 expect 7 '^$' $before "$program" ranked
 reports '6 '
 expect 7 '^$' $before OMPI_COMM_WORLD_RANK=2 "$program" ranked
@@ -38,10 +38,10 @@ expect 0 '^30$' sh -c 'grep -l "\"served\": { \"calls\": 1," "$0".* | wc -l' "$w
 rm -f "$work"/report*
 expect 7 '^$' timeout 120 $before "$program" alarm
 rm -f "$work"/report*
-# both libraries: each has its turn, and the status stays
+# both libraries write their reports, and the exit status is unchanged
 expect 7 '^$' $before LD_PRELOAD="$cublas${cublas:+:}$library" "$program" _exit
 reports '2 '
-# nothing is asked for, and nothing is written
+# without a request nothing is written
 expect 7 '^$' env LD_PRELOAD="$library" "$program" _exit
 
 # ---- programs of one run: behind each other, at once, below each other ----
@@ -56,13 +56,14 @@ do
 done
 expect 0 '' $before sh -c 'seq 12 | xargs -P 4 -n 1 "$0" exit; true' "$program"
 reports '2 2 2 2 2 2 2 2 2 2 2 2 '
-# A run alone has the name, and the next replaces it; so does one behind a report without a call.
+# A single run uses the plain name, and the next run replaces the file, also when the earlier report
+# has no calls.
 for run in 1 2 3; do
     expect 7 '^$' $before "$program" exit
 done
 expect 0 '^$' $before sh -c '"$0" exit; true' "$program"
 reports '2 '
-# Two runs at once: who writes first, whoever ends first, keeps the name.
+# Of two simultaneous runs, the first to write keeps the name, whichever ends first.
 for i in 1 2; do
     mkfifo "$work/begun$i" "$work/go$i"
 done
@@ -76,14 +77,14 @@ do
     lines 1 'has the report of process'
     reports '2 2 '
 done
-# Ranks, and children of a fork that has the rank in its name.
+# Ranks, and forked children whose reports have the rank in their names.
 for name in report report.%r; do
     expect 0 'has the report of process' $before OMPI_COMM_WORLD_RANK=3 \
         LIMBER_REPORT="$work/$name" sh -c '"$0" exit; "$0" fork; true' "$program"
     expect 0 '^3$' sh -c 'ls "$0".3 "$0".3.* | wc -l' "$work/report"
     reports '1 2 2 '
 done
-# A file that is no report is replaced, as ever; so is what an earlier run left.
+# A file that is no report is replaced, and so is the report of an earlier run.
 echo '{}' > "$work/report"
 expect 7 '^$' $before "$program" exit
 reports '2 '

@@ -22,7 +22,7 @@ def say(what):
 
 
 def nearest(num, bits, digits):
-    """num 2^-bits, rounded to nearest-even at that many digits, exactly."""
+    """Rounds num 2^-bits to that many digits, to nearest-even, exactly."""
     drop = abs(num).bit_length() - digits
     if drop > 0:
         half, rest = 1 << (drop - 1), abs(num) & ((1 << drop) - 1)
@@ -76,7 +76,7 @@ class Matrix:
         return (i * self.lead + j if self.by_rows else i + j * self.lead) * self.t.parts
 
     def get(self, i, j):
-        """Real and imaginary part as multiples of 2^-SCALE."""
+        """Returns the real and imaginary part as multiples of 2^-SCALE."""
         k = self.at(i, j)
         im = self.data[k + 1] if self.t.complex else 0.0
         return fixed(self.data[k]), fixed(im)
@@ -94,7 +94,7 @@ def fixed(v):
 
 
 def spoil(m):
-    """What must not be read: old results where beta is 0."""
+    """Fills memory that must not be read: C where beta is 0."""
     m.data[:] = [float("nan")] * len(m.data)
 
 
@@ -128,7 +128,7 @@ def triangle(m, uplo, trans, diag):
 
 
 def dot(a, b, i, j, k):
-    """The sum of a(i,p) b(p,j), and of absolute values, as multiples of 2^-2 SCALE."""
+    """Sums a(i,p) b(p,j), and the absolute values, as multiples of 2^-2 SCALE."""
     re = im = are = aim = 0
     for p in range(k):
         (x, y), (u, v) = a(i, p), b(p, j)
@@ -144,7 +144,7 @@ def scalars(s):
 
 
 def expect(what, m, i, j, want, size):
-    """want and size, of the sums of absolute values: multiples of 2^-3 SCALE."""
+    """Checks a result: want, and size (the sum of absolute values), are multiples of 2^-3 SCALE."""
     global checks
     try:
         got = m.get(i, j)
@@ -162,7 +162,7 @@ def expect(what, m, i, j, want, size):
 
 
 def combine(a, b, i, j, k, alpha, beta, c, digits):
-    """alpha a b + beta c; with a complex alpha of T = a b, rounded."""
+    """Returns alpha a b + beta c; with a complex alpha, a b is rounded first."""
     re, im, are, aim = dot(a, b, i, j, k)
     (x, y), (u, v), (cre, cim) = scalars(alpha), scalars(beta), c
     if y:
@@ -184,7 +184,7 @@ def integers(width, *values):
 
 
 def fortran(name, letters, sizes, rest, width=32):
-    """`rest`: matrices, each with its leading dimension, and scalars."""
+    """Calls a Fortran routine.  rest: matrices, each with its leading dimension, and scalars."""
     f = getattr(here, name + ("_64_" if width == 64 else "_"))
     f.restype = None
     out = []
@@ -284,7 +284,7 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
             if hermitian and i == j:
                 want = want[0], 0
             expect(name + way + uplo + trans, c, i, j, want, size)
-    for i in range(n):      # all the rest is as it was, bit for bit
+    for i in range(n):      # all other elements are unchanged, bit by bit
         for j in range(n):
             if inside(i, j):
                 for p in range(t.parts):
@@ -311,7 +311,8 @@ def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
 
 
 def check_trsm(t, way, side, uplo, trans, q, wide, alpha):
-    """Diagonal blocks are the identity, so that solving them rounds nothing: updates alone are seen."""
+    """Checks trsm with identity matrices as diagonal blocks: solving these rounds nothing, so that
+    only updates show."""
     block, name, rows = 32, t.letter + "trsm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
     a = Matrix(t, q, q, rows, uplo.lower())
@@ -344,7 +345,7 @@ def check_trsm(t, way, side, uplo, trans, q, wide, alpha):
 
 
 def check_panels(uplo, side):
-    """An operand so large that it is written out in two panels."""
+    """Checks an operand so large that it is expanded in two panels."""
     t, q, wide = Type("z"), 1030, 2
     m, n = (q, wide) if side == "L" else (wide, q)
     a, b, c = Matrix(t, q, q, part=""), Matrix(t, m, n), Matrix(t, m, n)
@@ -360,7 +361,7 @@ def check_panels(uplo, side):
 
 
 def both(name, letters, sizes, ms, scalar_at, last, beta=1.0):
-    """The last matrix as we leave it and as the reference does."""
+    """Returns the last matrix after our call and after the reference's."""
     t, results = ms[0].t, []
     for library in (here, ctypes.CDLL(REFERENCE)):
         copies, args = [type(m.data)(*m.data) for m in ms], []
@@ -377,8 +378,8 @@ def both(name, letters, sizes, ms, scalar_at, last, beta=1.0):
 
 
 def check_refused(name, letters, sizes, shapes, last, row):
-    """A scheme that holds the first blocks and not those with `row` of the first operand: what was
-    already written is taken back, and the BLAS behind computes all."""
+    """Checks a scheme that fits the first blocks but not those with `row` of the first operand:
+    blocks already written are restored, and the BLAS behind computes the whole call."""
     global checks
     t = Type(name[0])
     ms = [Matrix(t, r, c, part="") for r, c in shapes]
@@ -394,7 +395,8 @@ def check_refused(name, letters, sizes, shapes, last, row):
 
 
 def check_special(name, letters, sizes, shapes, last, scalar_at):
-    """NaN and infinities as the reference has them; sums of small integers are exact otherwise."""
+    """Compares NaN and infinities with the reference's; sums of small integers are exact
+    otherwise."""
     global checks
     t = Type(name[0])
     for special in (float("inf"), float("-inf"), float("nan")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the tests of libraries before a BLAS, with their folder in `here`.
+# Sourced by tests of the preloaded libraries, which set `here` to their folder.
 . "$here/../../support/expect.sh"
 
 lines() {   # number, pattern: of the last command's output
@@ -11,14 +11,14 @@ lines() {   # number, pattern: of the last command's output
     fi
 }
 
-# a python3 with numpy, where there is one
+# finds a python3 with NumPy
 python=python3
 if ! python3 -c 'import numpy' 2> /dev/null && /usr/bin/python3 -c 'import numpy' 2> /dev/null
 then
     python=/usr/bin/python3
 fi
 
-# The rest of the test calls functions from Python.
+# The rest of the test calls BLAS functions from Python.
 needs_python() {
     if ! command -v python3 > /dev/null; then
         echo "python3 is absent: skipped"
@@ -26,7 +26,7 @@ needs_python() {
     fi
 }
 
-# the reference BLAS with its testers, where they are installed
+# finds the reference BLAS with its testers
 reference_folder() {
     for folder in /usr/lib/*/blas; do
         if [ -x "$folder/xblat3d" ] && [ -e "$folder/libblas.so.3" ]; then
@@ -41,7 +41,7 @@ reference_library() {
     echo "${folder:+$folder/libblas.so.3}"
 }
 
-# folders with a libblas.so.3 of the reference, of OpenBLAS and of BLIS
+# finds folders with a libblas.so.3 of the reference, of OpenBLAS and of BLIS
 blas_folders() {
     for file in /usr/lib/*/blas/libblas.so.3 /usr/lib/*/openblas*/libblas.so.3 \
         /usr/lib/*/blis*/libblas.so.3
@@ -50,7 +50,7 @@ blas_folders() {
     done
 }
 
-# Programs find the reference, whichever BLAS the system's alternative is.
+# Programs load the reference, whichever BLAS the system's alternative is.
 plain=$(reference_folder 2> /dev/null)
 if [ -n "$plain" ]; then
     LD_LIBRARY_PATH=$plain:${plain%/blas}/lapack

@@ -29,7 +29,7 @@ def random(t, *shape):
 
 
 def call(name, *arguments):
-    """Calls with info and the lengths of two letters; gives info."""
+    """Calls a routine with info and the lengths of two character arguments; returns info."""
     info = C.c_int(-99)
     getattr(program, name)(*arguments, C.byref(info), C.c_size_t(1), C.c_size_t(1))
     return info.value
@@ -174,14 +174,14 @@ def corners():
     n = 100
     a0 = random("d", n, n)
     pivots, b = np.zeros(n, np.int32), random("d", n, 2)
-    # a column of zeros: info is the first pivot that is zero, and the rest is factored
+    # a column of zeros: info is the first zero pivot, and the rest is factored
     a = a0.copy(order="F")
     a[:, 40] = 0
     singular = a.copy()
     info = call("dgetrf_", integer(n), integer(n), address(a), integer(n), address(pivots))
     lower, upper = np.tril(a, -1) + np.eye(n), np.triu(a)
     print("singular", info, "%.3g" % np.abs(lower @ upper - exchanged(singular, pivots)).max())
-    # which pivots of a singular matrix are exactly zero, roundings decide; info is the first
+    # roundings decide which pivots of a singular matrix are zero; info is the first
     told = []
     for rank in range(1, n, 14):
         a = np.asfortranarray(rng.integers(-3, 4, (n, rank)) @ rng.integers(-3, 4, (rank, n)), "d")
@@ -213,7 +213,7 @@ def corners():
     a[3, 4] = np.nan
     call("dgetrf_", integer(n), integer(n), address(a), integer(n), address(pivots))
     print("nan", np.isnan(a).any())
-    # a work array's size is asked for, and elements beside the matrix stay
+    # workspace queries work, and elements outside the matrix stay
     work = np.zeros(1)
     print("size", call("dgeqrf_", integer(n), integer(n), address(a0), integer(n), address(b),
                        address(work), integer(-1)), work[0] >= n)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# LAPACK's factorisations by Limber's products: residuals as small as LAPACK's or smaller, all that
-# they do with odd arguments, and nothing but the LAPACK behind where nothing is gained.
+# LAPACK's factorisations by Limber's products: residuals are at most LAPACK's, odd arguments give
+# LAPACK's results, and calls that would not gain go to the LAPACK behind.
 library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 if ! $python -c 'import numpy, ctypes; ctypes.CDLL("liblapack.so.3")' 2> /dev/null; then
@@ -20,7 +20,7 @@ served() {  # routine
         echo "FAILED: $1 is not served"
     fi
 }
-# Long sums that are rounded once take a good part of the error away.
+# Long sums with one rounding remove a good part of the error.
 for shape in "70 131" "131 70" "300 300"; do
     expect 0 '^worst [0-9]\.' $python "$here/lapack.py" residuals $shape
     plain=$(number sum)
@@ -39,7 +39,8 @@ for shape in "70 131" "131 70" "300 300"; do
     done
     expect 0 '^0$' sh -c 'grep -c "\"broken\": [1-9]" "$0" || true' "$work/report"
 done
-# A system of few right sides takes the time of its factors, and is estimated by their rate.
+# Solving for few right-hand sides takes the time of the factorisation, and is estimated by its
+# rate.
 expect 0 '^1\.050$' $python - "$work/report" <<'END'
 import json, sys
 each = {row["routine"]: row["estimated_original_seconds"] / row["calls"]

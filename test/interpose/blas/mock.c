@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A BLAS for tests: slow sums, and what its caller wants to know of its calls. */
+ * A mock BLAS that multiplies by plain loops and counts its calls and errors. */
 #include <complex.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 #include "name.h"
 
-int mock_calls, mock_errors, mock_info;     /* info: of the last error */
+int mock_calls, mock_errors, mock_info;     /* mock_info: of the last error */
 
 void xerbla_(const char *name, const INTEGER *info, size_t length);
 void xerbla_(const char *name, const INTEGER *info, size_t length)
@@ -37,7 +37,7 @@ INTEGER NAME(isamax)(const INTEGER *n, const float *x, const INTEGER *step)
     return best;
 }
 
-/* What libblastrampoline asks. */
+/* The functions by which libblastrampoline detects the interface. */
 #define DOT(name, type) \
     type name(const INTEGER *n, const type *x, const INTEGER *step_x, const type *y, \
               const INTEGER *step_y); \

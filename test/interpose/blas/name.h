@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * NAME(dgemm) as a library spells it. */
+ * NAME(dgemm): the symbol of a routine, with the prefix and suffix of a BLAS library. */
 #ifndef PREFIX
 #define PREFIX
 #endif

@@ -19,7 +19,7 @@ def single(x):
 
 
 def total(letter, a, b):
-    """Chains of a_p b_p and their sum."""
+    """Sums a_p b_p in chains, then the chains."""
     fma, cut = (libm.fmaf, single) if letter in "sc" else (libm.fma, float)
     out = None
     for start in range(0, len(a), CHAIN):
@@ -37,7 +37,7 @@ def scaled(letter, alpha, s, beta, c):
 
 
 class Matrix:
-    """Columns of a leading dimension with a gap."""
+    """A column-major matrix with gaps between its columns."""
     def __init__(self, letter, rows, cols):
         self.letter, self.rows, self.lead = letter, rows, rows + 2
         self.parts = 2 if letter in "cz" else 1
@@ -108,7 +108,7 @@ def zgemm(m, n, k):
 
 
 def symmetric(letter, n, k, uplo):
-    """syrk and syr2k of a triangle, symm."""
+    """Checks syrk and syr2k of a triangle, and symm."""
     a, b = Matrix(letter, n, k), Matrix(letter, n, k)
     wide = Matrix(letter, n, k)
     for name, left, right in (("syrk", [a], [a]), ("syr2k", [a, b], [b, a])):
@@ -133,7 +133,7 @@ def symmetric(letter, n, k, uplo):
 
 
 def triangular(letter, n, wide, uplo):
-    """Blocks of 128 rows, whose zeros are terms."""
+    """Checks routines of triangles by blocks of 128 rows, in which zeros are terms."""
     t, b = Matrix(letter, n, n), Matrix(letter, n, wide)
     old = b.copy()
     call(letter + "trmm", ["L", uplo, "N", "N"], [n, wide], [1.0, t, b])
@@ -146,7 +146,7 @@ def triangular(letter, n, wide, uplo):
 
 
 def zsymm(m, n, side):
-    """The symmetric matrix comes first in each term, from either side."""
+    """Checks zsymm: the symmetric matrix comes first in each term, whatever the side."""
     k = m if side == "L" else n
     s, b, c = Matrix("z", k, k), Matrix("z", m, n), Matrix("z", m, n)
     one, nothing = (ctypes.c_double * 2)(1, 0), (ctypes.c_double * 2)(0, 0)

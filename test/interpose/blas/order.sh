@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The contract `reproducible`: the stated order for every routine but trsm, at every size and with
+# The contract `reproducible`: every routine but trsm has the stated order, at every size and with
 # any number of threads.
 library=$1
 here=$(dirname "$0")
@@ -16,10 +16,10 @@ for threads in 1 2; do
     lines 0 'left to the BLAS'
     lines 4 'dgemm_ 2 x 3 x 2 reproducible, by native'
 done
-# the BLAS's own sums, at least of some routine, are others
+# the BLAS itself sums in another order, at least in some routine
 expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" python3 "$here/order.py"
 
-# What IEEE arithmetic does at the ends of its range keeps the contract.
+# Overflow and underflow of IEEE arithmetic keep the contract.
 cat > "$work/sums.py" <<'END'
 import json, sys
 rows = [c for c in json.load(open(sys.argv[1]))["calls"] if "broken" in c]

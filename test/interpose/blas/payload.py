@@ -34,7 +34,7 @@ def call(letter, name, letters, sizes, alpha, a, b, beta, c):
 
 
 def matrix(letter, shape, share):
-    """Numbers, and NaN with payloads of their own, which need not be quiet."""
+    """Makes numbers and NaN with distinct payloads, quiet or signalling."""
     kind, bits, infinite, _ = KINDS[letter]
     x = np.asfortranarray(random.standard_normal(shape).astype(kind))
     for number, place in enumerate(np.argwhere(random.random(shape) < share)):
@@ -44,7 +44,7 @@ def matrix(letter, shape, share):
 
 
 def expected(letter, a, b):
-    """Bits of the elements that are NaN, 0 of others."""
+    """Returns the bits of the elements that are NaN, and 0 for others."""
     _, bits, _, quiet = KINDS[letter]
     want = np.zeros((a.shape[0], b.shape[1]), bits)
     for i, j in np.ndindex(*want.shape):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Payloads of NaN go from operands to results under every contract, and R's NA stays NA.
+# NaN payloads propagate from operands to results under every contract, and R's NA stays NA.
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"

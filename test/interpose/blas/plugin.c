@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An extension module with a BLAS of its own, and what loads it apart from the global scope, as
- * Python does: `host PLUGIN` prints how many products that BLAS has computed, for the module and
- * for the host, which has the function's address from the module. */
+ * An extension module with a BLAS of its own, and a host that loads it in a local scope, as Python
+ * does: `host PLUGIN` prints how many products that BLAS has computed for the module, and for the
+ * host, which gets the function's address from the module. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ void *address(void)
     return (void *)NAME(dgemm);
 }
 
-/* Products that the BLAS has computed; -1: a result was wrong. */
+/* Returns the number of products that the BLAS has computed; -1: a result was wrong. */
 int run(void);
 int run(void)
 {
@@ -42,7 +42,7 @@ typedef void product(const char *, const char *, const int64_t *, const int64_t 
                      const double *, const double *, const int64_t *, const double *,
                      const int64_t *, const double *, double *, const int64_t *, size_t, size_t);
 
-/* The numbers are read right by functions with integers of 32 bits, too. */
+/* Sizes are stored so that functions with 32-bit integers read the same numbers. */
 static int is_right(product *dgemm)
 {
     const int64_t two = 2;

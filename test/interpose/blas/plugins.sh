@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Plugins whose BLAS nobody else sees: served with a contract, else handed on to the BLAS of each.
+# Plugins whose BLAS is loaded in a local scope: calls are served with a contract, otherwise
+# forwarded to the plugin's own BLAS.
 library=$1 host=$2
 shift 2
 here=$(dirname "$0")
@@ -17,7 +18,7 @@ for plugin; do
         LIMBER_SCHEME=fp32-f "$host" "$plugin"
 done
 
-# with two of us the plugin's BLAS is still found
+# with two copies of the library the plugin's BLAS is still found
 cp "$library" "$work/second.so"
 two="env LD_PRELOAD=$library:$work/second.so LIMBER_BACKEND=interp LIMBER_VERBOSE=1"
 expect 0 '^4 products of its own' $two LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$1"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program on a BLAS: `program served`, where its products should come from elsewhere, or `program
- * left`; a third word asks for batches, which this BLAS does not have.  Each result is compared
- * with sums of its own. */
-#define _GNU_SOURCE     /* RTLD_DEFAULT */
+ * A program that multiplies by a BLAS and checks each result against its own sums: `program served`
+ * where Limber should compute, `program left` where the BLAS should.  A third argument asks for
+ * batches, which this BLAS lacks. */
+#define _GNU_SOURCE     /* for RTLD_DEFAULT */
 #include <complex.h>
 #include <dlfcn.h>
 #include <locale.h>
@@ -81,7 +81,7 @@ static struct matrices make(char type)
     return m;
 }
 
-static void drop(struct matrices *m)
+static void free_matrices(struct matrices *m)
 {
     free(m->a);
     free(m->b);
@@ -123,7 +123,7 @@ static void fortran(const char *name, char type, FORTRAN((*gemm)))
         gemm(&ops[q][0], &ops[q][1], &m, &n, &k, alpha, x.a, &lead, x.b, &lead, beta, x.c, &lead, 1,
              1);
         check(name, &x, type, ops[q][0], ops[q][1], at(alpha, type, 0), -0.5, 0);
-        drop(&x);
+        free_matrices(&x);
     }
 }
 
@@ -136,12 +136,12 @@ static void cblas(void)
             cblas_dgemm(rows ? 101 : 102, t ? 112 : 111, 111, M, N, K, 2, x.a, LEAD, x.b, LEAD,
                         0.25, x.c, LEAD);
             check(rows ? "rows" : "columns", &x, 'd', t ? 'T' : 'N', 'N', 2, 0.25, rows);
-            drop(&x);
+            free_matrices(&x);
         }
 }
 
-/* The BLAS itself says what is wrong. */
-static void wrong(void)
+/* Passes invalid arguments, which the BLAS itself must report. */
+static void check_invalid_arguments(void)
 {
     const INTEGER m = M, n = N, k = K, lead = LEAD, little = 3;
     struct matrices x = make('d');
@@ -153,10 +153,10 @@ static void wrong(void)
         printf("a wrong leading dimension: %d errors\n", mock_errors - before);
         failures++;
     }
-    drop(&x);
+    free_matrices(&x);
 }
 
-/* ---- names that the BLAS here does not have ------------------------------------------------- */
+/* ---- functions that this BLAS lacks ---------------------------------------------------------- */
 
 enum { BATCH = 3 };
 
@@ -175,13 +175,13 @@ typedef void fortran_gemmt(const char *, const char *, const char *, in, in, in,
 typedef __typeof__(C_STRIDED(double)) c_strided_d;
 typedef __typeof__(C_STRIDED(in)) c_strided_z;
 
-/* The function of that name before us. */
+/* Finds the function of that name in the libraries that precede this program's BLAS. */
 #define FIND(type, f, name) \
     type *f; \
     *(void **)&f = dlsym(RTLD_DEFAULT, name)
 
-/* Two groups, of two products and of one with A transposed. */
-static void groups(char type, int rows, int by_c)
+/* Computes two groups of a batch: two products, and one with A transposed. */
+static void multiply_groups(char type, int rows, int by_c)
 {
     const char *name = by_c        ? type == 'd' ? "cblas_dgemm_batch" : "cblas_zgemm_batch" :
                        type == 'd' ? "dgemm_batch_" :
@@ -213,12 +213,12 @@ static void groups(char type, int rows, int by_c)
           (size_t)1);
     for (int i = 0; i < BATCH; i++) {
         check(name, &x[i], type, i < 2 ? 'N' : 'T', 'N', i < 2 ? 1.5 : 2.5, i < 2 ? 0 : -0.5, rows);
-        drop(&x[i]);
+        free_matrices(&x[i]);
     }
 }
 
-/* All products share A; results lie SIZE apart. */
-static void strided(char type, int by_c)
+/* Computes a strided batch: all products share A, and results are SIZE elements apart. */
+static void multiply_strided(char type, int by_c)
 {
     const char *name = by_c ?
                            type == 'd' ? "cblas_dgemm_batch_strided" : "cblas_zgemm_batch_strided" :
@@ -251,7 +251,7 @@ static void strided(char type, int by_c)
     for (int i = 0; i < 2; i++) {
         memcpy(x[i].c, c + i * bytes, bytes);
         check(name, &x[i], type, 'N', 'C', -1, 2, 0);
-        drop(&x[i]);
+        free_matrices(&x[i]);
     }
     free(b);
     free(c);
@@ -265,9 +265,9 @@ static void expect_error(const char *what, int before, int info, const struct ma
     failures++;
 }
 
-/* xerbla hears of Fortran's calls, cblas_xerbla of those of C: the mock makes the latter negative.
- */
-static void wrong_batches(void)
+/* xerbla gets the errors of Fortran calls, cblas_xerbla those of C calls, which the mock marks by
+ * negative numbers. */
+static void check_invalid_batches(void)
 {
     const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD },
                   size[] = { 1, 1 };
@@ -296,7 +296,7 @@ static void wrong_batches(void)
     t("U", "N", "N", n, &minus, one, x.a, lead, x.b, lead, one, x.c, lead, (size_t)1, (size_t)1,
       (size_t)1);
     expect_error("gemmt's k", before++, 5, &x);
-    drop(&x);
+    free_matrices(&x);
 }
 
 typedef void fortran_gemm(const char *, const char *, in, in, in, in, in, in, in, in, in, void *,
@@ -317,9 +317,10 @@ static void expect_bytes(const char *name, const void *got, const void *want, si
     failures++;
 }
 
-/* A times 1, once more by C: `one` and `zero` as scalars, results in the format of `want`. */
-static void alone(const char *fortran, const void *a, const void *unit, const void *want,
-                  size_t size, const void *one, const void *zero)
+/* Multiplies A by 1, by Fortran and by C, and compares.  unit, zero: scalars; want: in the format
+ * of results. */
+static void multiply_by_one(const char *fortran, const void *a, const void *unit, const void *want,
+                            size_t size, const void *one, const void *zero)
 {
     const INTEGER two = 2;
     char c[64], name[40];
@@ -351,23 +352,23 @@ static void others(void)
     const uint16_t b[] = { 0x3f80, 0x4000, 0x4040, 0x4080 }, bunit[] = { 0x3f80, 0, 0, 0x3f80 };
     const uint16_t h[] = { 0x3c00, 0x4000, 0x4200, 0x4400 }, hunit[] = { 0x3c00, 0, 0, 0x3c00 };
 
-    alone("zgemm3m_", z, zunit, z, sizeof z, &zunit[0], &zunit[1]);
-    alone("cgemm3m_", x, xunit, x, sizeof x, &xunit[0], &xunit[1]);
-    alone("sbgemm_", b, bunit, s, sizeof s, &fone, &fzero);
-    alone("shgemm_", h, hunit, s, sizeof s, &fone, &fzero);
-    alone("bgemm_", b, bunit, b, sizeof b, &bunit[0], &bunit[1]);
+    multiply_by_one("zgemm3m_", z, zunit, z, sizeof z, &zunit[0], &zunit[1]);
+    multiply_by_one("cgemm3m_", x, xunit, x, sizeof x, &xunit[0], &xunit[1]);
+    multiply_by_one("sbgemm_", b, bunit, s, sizeof s, &fone, &fzero);
+    multiply_by_one("shgemm_", h, hunit, s, sizeof s, &fone, &fzero);
+    multiply_by_one("bgemm_", b, bunit, b, sizeof b, &bunit[0], &bunit[1]);
 }
 
 static void batches(void)
 {
     others();
     for (int by_c = 0; by_c < 2; by_c++) {
-        groups('d', 0, by_c);
-        groups('z', by_c, by_c);
-        strided('d', by_c);
-        strided('z', by_c);
+        multiply_groups('d', 0, by_c);
+        multiply_groups('z', by_c, by_c);
+        multiply_strided('d', by_c);
+        multiply_strided('z', by_c);
     }
-    wrong_batches();
+    check_invalid_batches();
 }
 
 int main(int argc, char **argv)
@@ -384,7 +385,7 @@ int main(int argc, char **argv)
         printf("%d products were left to the BLAS\n", mock_calls);
         failures++;
     }
-    wrong();
+    check_invalid_arguments();
     if (argc > 2)
         batches();
     printf("%d failures\n", failures);

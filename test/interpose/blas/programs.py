@@ -8,7 +8,8 @@ import numpy as np
 
 
 def scaled(error, *factors):
-    """|error| over the product of norms, in units of the type's round-off and of the size."""
+    """Returns |error| over the product of norms, in units of the type's round-off times the
+    size."""
     scale = np.prod([np.linalg.norm(f) for f in factors]) * np.finfo(error.dtype).eps * max(error.shape)
     return float(np.linalg.norm(error) / scale)
 

@@ -15,7 +15,7 @@ served() {  # at least one product, of the report that was just written
     rm -f "$work/report"
 }
 
-# bits=113: sums as good as binary128's
+# bits=113: sums as accurate as in binary128
 if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^0 failures' $python "$here/programs.py" 60
     for way in native:2 correct:1 correct:2 bits=113:2; do

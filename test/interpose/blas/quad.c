@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cblas_qgemm without a QBLAS: sums that lose everything unless they are exact, all layouts and
- * transpositions, scalars, and what wrong arguments leave alone. */
+ * cblas_qgemm without a QBLAS: sums that lose all digits unless they are exact, all layouts and
+ * transpositions, scalars, and invalid arguments, which must change nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,13 +28,14 @@ static int random_number(void)
 }
 
 /* Element (i, j) of op(x). */
-static quad *at(quad *x, int i, int j, int order, int op)
+static quad *element_at(quad *x, int i, int j, int order, int op)
 {
     return &x[(order == COLUMNS) == (op == PLAIN) ? i + j * LEAD : i * LEAD + j];
 }
 
-/* The first and the last term of a sum cancel: 2^110 x and -2^110 x.  All others are small. */
-static void check(int order, int op_a, int op_b, int beta)
+/* Compares a product with its exact result.  The first and last terms of each sum cancel (2^110 x
+ * and -2^110 x); all others are small. */
+static void check_product(int order, int op_a, int op_b, int beta)
 {
     const quad large = (quad)0x1p110;
     quad a[LEAD * LEAD] = { 0 }, b[LEAD * LEAD] = { 0 }, c[LEAD * LEAD], before[LEAD * LEAD];
@@ -44,18 +45,22 @@ static void check(int order, int op_a, int op_b, int beta)
         before[i] = c[i] = random_number();
     for (int p = 0; p < K; p++) {
         for (int i = 0; i < M; i++)
-            *at(a, i, p, order, op_a) = p == 0 ? large : p == K - 1 ? -large : random_number();
+            *element_at(a, i, p, order, op_a) = p == 0     ? large :
+                                                p == K - 1 ? -large :
+                                                             random_number();
         for (int j = 0; j < N; j++)
-            *at(b, p, j, order, op_b) = p == K - 1 ? *at(b, 0, j, order, op_b) : random_number();
+            *element_at(b, p, j, order, op_b) =
+                p == K - 1 ? *element_at(b, 0, j, order, op_b) : random_number();
     }
     cblas_qgemm(order, op_a, op_b, M, N, K, 3, a, LEAD, b, LEAD, beta, c, LEAD);
     for (int i = 0; i < LEAD; i++)
         for (int j = 0; j < LEAD; j++) {
-            quad sum = 0, old = *at(before, i, j, order, PLAIN);
+            quad sum = 0, old = *element_at(before, i, j, order, PLAIN);
 
             for (int p = 1; p < K - 1 && i < M && j < N; p++)
-                sum += *at(a, i, p, order, op_a) * *at(b, p, j, order, op_b);
-            right &= *at(c, i, j, order, PLAIN) == (i < M && j < N ? 3 * sum + beta * old : old);
+                sum += *element_at(a, i, p, order, op_a) * *element_at(b, p, j, order, op_b);
+            right &=
+                *element_at(c, i, j, order, PLAIN) == (i < M && j < N ? 3 * sum + beta * old : old);
         }
     expect(right, "a product");
 }
@@ -65,8 +70,8 @@ int main(void)
     quad c[4] = { 1, 2, 3, 4 };
 
     for (int way = 0; way < 16; way++)
-        check(way & 1 ? ROWS : COLUMNS, way & 2 ? TRANSPOSED : PLAIN, way & 4 ? TRANSPOSED : PLAIN,
-              way & 8 ? -2 : 0);
+        check_product(way & 1 ? ROWS : COLUMNS, way & 2 ? TRANSPOSED : PLAIN,
+                      way & 4 ? TRANSPOSED : PLAIN, way & 8 ? -2 : 0);
     cblas_qgemm(ROWS, PLAIN, PLAIN, 2, 2, 0, 1, c, 2, c, 2, 5, c, 2);
     expect(c[0] == 5 && c[3] == 20, "a product without terms");
     cblas_qgemm(ROWS, PLAIN, PLAIN, 2, 2, 2, 1, c, 1, c, 2, 0, c, 2);

@@ -23,8 +23,8 @@ static double now(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* The matrix as triples, by rows and columns from 0; an upwind term of size `flow` makes it
- * unsymmetric.  `lower` leaves out what is above the diagonal. */
+/* The matrix as triples of row, column (from 0) and value.  An upwind term of size `flow` makes it
+ * unsymmetric; `lower` omits elements above the diagonal. */
 struct grid {
     int n, count;
     int *row, *column;
@@ -62,7 +62,7 @@ static struct grid make(int n, double flow, int lower)
     return g;
 }
 
-/* |b - A x| / (|A| |x|), b all ones, by the whole matrix. */
+/* |b - A x| / (|A| |x|) for the whole matrix, with b all ones. */
 static double residual(const struct grid *g, const double *x)
 {
     double most = 0, size = 0, *r = malloc((size_t)g->n * sizeof *r);
@@ -130,7 +130,7 @@ static void mumps(int n, double *seconds, double *error)
         x[i] = 1;
     dmumps_c(&s);
     for (int i = 0; i < 4; i++)
-        s.icntl[i] = i < 3 ? -1 : 0; /* it says nothing */
+        s.icntl[i] = i < 3 ? -1 : 0; /* no messages */
     for (int i = 0; i < g.count; i++) {
         g.row[i]++;
         g.column[i]++;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Counts what a program asks of its BLAS and LAPACK: preloaded before them, it tells each process'
- * calls and multiply-adds at its end, a line a function, on stderr. */
+ * Counts a program's calls of BLAS and LAPACK: preloaded before these, it prints each process'
+ * calls and multiply-adds on stderr when the process ends, one line per function. */
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* Integers of 32 bits; lengths of letters come last.  `work` is the multiply-adds of a call, of the
- * order of. */
+/* Integers have 32 bits; lengths of character arguments come last.  `work`: multiply-adds of a
+ * call, to leading order. */
 /* clang-format off */
 #define FUNCTIONS(F) \
     F(dgemm, (S ta, S tb, I m, I n, I k, D al, D a, I lda, D b, I ldb, D be, D c, I ldc, size_t x, \

@@ -1,5 +1,5 @@
-# Programs of many processes: MPI programs on a BLAS that Limber stands before, and ranks that share
-# one cache.
+# Programs of many processes: MPI programs with the library preloaded before their BLAS, and ranks
+# that share one cache.
 if(NOT LIMBER_LLVM)
   message(STATUS "The LLVM backend is not built: programs of many processes are not tested")
   return()
@@ -25,7 +25,7 @@ else()
              "echo 'SKIPPED: ${absent}'; exit 77")
   endforeach()
 endif()
-# kernels are its matter
+# these test kernels, so products without a plan are off
 set_property(TEST cluster_pblas APPEND PROPERTY ENVIRONMENT LIMBER_WAYS=-planless)
 set_tests_properties(cluster_pblas cluster_hpl PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 

@@ -61,7 +61,7 @@ run() {     # contract, N, NB, P, Q
     check "$name: no residual fails" \
         grep -q '^ *0 tests completed and failed' "$work/run/hpccoutf.txt"
     for rank in $(seq 0 $(($4 * $5 - 1))); do
-        # updates of the trailing matrix; DGEMM and the other tests have no products of this depth
+        # updates of the trailing matrix; DGEMM and the other tests have no products with this k
         check "$name: rank $rank is served" \
             grep -q "^liblimber_blas: .*dgemm.* x $3 .*, by " "$work/$rank"
     done

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced: ranks of Open MPI on one machine, few cores, no network, any user, containers included.
+# Sourced by MPI tests: runs ranks of Open MPI on one machine with few cores, without a network, as
+# any user, also in containers.
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 OMPI_MCA_plm=isolated OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none
@@ -21,8 +22,8 @@ if ! command -v mpirun > /dev/null || ! timeout 60 mpirun -np 2 true > "$work/ou
     exit 77
 fi
 
-# What a rank prints comes to $work/RANK, of all and of mpirun to $work/out.  A file each: mpirun's
-# own way cuts lines.
+# Each rank writes to $work/RANK, and all of them with mpirun to $work/out.  Separate files are used
+# because mpirun's own output splits lines.
 ranks() {   # count, command...
     rm -f "$work"/[0-9]*
     count=$1

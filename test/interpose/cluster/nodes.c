@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Two kinds of nodes on one cache: this machine, and one that says it is an older one.  Each
- * compiles its own kernel once, neither takes the other's, and both results are right. */
+ * Nodes of two kinds share one cache: this machine, and one that reports older features.  Each
+ * compiles its own kernel once, never loads the other's, and both results are right. */
 #include "backends/backend.h"
 #include "backends/llvm/cpu.h"
 #include "jit/api/api.h"
@@ -24,7 +24,7 @@ static bool probe_old(struct target *t, struct diag *d)
     return limber_target_parse(t, old_target, d);
 }
 
-/* A product on a node that has just started: 1 + where its kernel came from, and which that was. */
+/* Multiplies on a node that has just started; returns 1 + the kernel's origin, with the report. */
 static int first_product(const char *dir, bool old, limber_report *r)
 {
     static double a[SIZE][SIZE], b[SIZE][SIZE], c[SIZE][SIZE];

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program on ScaLAPACK that knows nothing of Limber: `pblas ROWS COLS N ERROR` multiplies and
- * solves N x N matrices on a grid of ROWS by COLS processes.
+ * An unmodified ScaLAPACK program: `pblas ROWS COLS N ERROR` multiplies and solves N x N matrices
+ * on a grid of ROWS by COLS processes.
  *
- * Elements are integers, functions of their indices, so every process knows all matrices and its
- * part of the result is compared with sums in 128-bit integers.  A product of small integers has to
- * be exact. Of large ones, whose sums cancel but are doubles whatever panels of k PBLAS adds to C,
- * an element may be off by ERROR |A||B|.  Solutions are judged as ScaLAPACK's own tests do: |A x -
- * b| / (eps n |A| |x|) < 3, in infinity norms.
- */
+ * Elements are integers, functions of their indices, so every process knows all matrices and
+ * compares its part of the result with sums in 128-bit integers.  A product of small integers must
+ * be exact.  Sums of large ones cancel, and are doubles for every panel of k that PBLAS adds to C:
+ * an element's error may be ERROR |A||B|.  Solutions are tested as by ScaLAPACK's own testers:
+ * |A x - b| / (eps n |A| |x|) < 3, in infinity norms. */
 #include <float.h>
 #include <math.h>
 #include <mpi.h>
@@ -16,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BLACS in C, the rest in Fortran; no package has headers of them. */
+/* BLACS has a C interface, the rest Fortran; no package installs headers. */
 void Cblacs_get(int context, int what, int *value);
 void Cblacs_gridinit(int *context, const char *order, int rows, int cols);
 void Cblacs_gridinfo(int context, int *rows, int *cols, int *row, int *col);
@@ -48,17 +47,17 @@ static int rank, failures;
 
 typedef int64_t (*element)(int i, int j);
 
-static uint64_t mix(uint64_t x)
+static uint64_t hash(uint64_t x)
 {
     x = (x ^ x >> 31) * UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
     return x ^ x >> 32;
 }
 
-/* Of a width up to 2^63, both signs. */
+/* A pseudo-random integer of either sign; bits: its width, up to 63. */
 static int64_t integer(int i, int j, int salt, int bits)
 {
-    return (int64_t)mix(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
+    return (int64_t)hash(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
 }
 
 static int64_t small_a(int i, int j)
@@ -73,7 +72,7 @@ static int64_t small_c(int i, int j)
 {
     return integer(i, j, 3, 5);
 }
-/* Columns by twos are equal, rows by twos nearly opposite. */
+/* Columns come in equal pairs, rows in nearly opposite pairs. */
 static int64_t large_a(int i, int j)
 {
     return integer(i, j / 2, 4, 40);
@@ -84,7 +83,7 @@ static int64_t large_b(int i, int j)
 
     return i % 2 ? x + integer(i, j, 6, 5) : -x;
 }
-static int64_t nothing(int i, int j)
+static int64_t zero_element(int i, int j)
 {
     return 0 * i * j;
 }
@@ -92,17 +91,17 @@ static int64_t general(int i, int j)
 {
     return integer(i, j, 7, 30);
 }
-static int64_t right(int i, int j)
+static int64_t right_side(int i, int j)
 {
     return integer(i, j, 8, 30);
 }
-/* Symmetric with a dominant diagonal, hence positive definite. */
+/* Symmetric and diagonally dominant, hence positive definite. */
 static int64_t definite(int i, int j)
 {
     return i == j ? (int64_t)size << 31 : integer(i < j ? i : j, i < j ? j : i, 9, 30);
 }
 
-/* Indices in the whole matrix of what lies here at i, j. */
+/* The global index of local row i. */
 static int row_of(int i)
 {
     return (i / BLOCK * grid.rows + grid.row) * BLOCK + i % BLOCK;
@@ -137,7 +136,7 @@ static struct matrix make(int m, int n, element of)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static void say(const char *what, double worst, double allowed)
+static void report_error(const char *what, double worst, double allowed)
 {
     double all;
 
@@ -148,7 +147,7 @@ static void say(const char *what, double worst, double allowed)
     failures += !(all <= allowed);
 }
 
-/* Of C = A B - C0 the largest error in units of |A||B| + |C0|. */
+/* The largest error of C = A B - C0, in units of |A||B| + |C0|. */
 static double error_of(const struct matrix *c, element a, element b, element c0)
 {
     double worst = 0;
@@ -181,7 +180,7 @@ static void multiply(const char *what, element a, element b, element c0, double 
 
     pdgemm_("N", "N", &n, &n, &k, &alpha, x.data, &one, &one, x.desc, y.data, &one, &one, y.desc,
             &beta, z.data, &one, &one, z.desc, 1, 1);
-    say(what, error_of(&z, a, b, c0), allowed);
+    report_error(what, error_of(&z, a, b, c0), allowed);
     free(x.data);
     free(y.data);
     free(z.data);
@@ -189,7 +188,7 @@ static void multiply(const char *what, element a, element b, element c0, double 
 
 /* ---- solvers --------------------------------------------------------------------------------- */
 
-/* |A x - b| / (eps n |A| |x|); x is [RIGHT][size], whole. */
+/* |A x - b| / (eps n |A| |x|); x is [RIGHT][size], not distributed. */
 static double residual(element a, const double *x)
 {
     double worst = 0;
@@ -198,7 +197,7 @@ static double residual(element a, const double *x)
         double off = 0, norm_a = 0, norm_x = 0;
 
         for (int i = 0; i < size; i++) {
-            long double sum = -(long double)right(i, r);
+            long double sum = -(long double)right_side(i, r);
             double row = 0;
 
             for (int j = 0; j < size; j++) {
@@ -217,7 +216,7 @@ static double residual(element a, const double *x)
 static void solve(const char *what, element of, int symmetric)
 {
     const int n = size, nrhs = RIGHT;
-    struct matrix a = make(n, n, of), b = make(n, RIGHT, right);
+    struct matrix a = make(n, n, of), b = make(n, RIGHT, right_side);
     int *pivots = calloc((size_t)a.rows + BLOCK, sizeof *pivots), info;
     double *x = calloc((size_t)RIGHT * (size_t)n, sizeof *x);
 
@@ -231,7 +230,7 @@ static void solve(const char *what, element of, int symmetric)
         for (int i = 0; i < b.rows; i++)
             x[col_of(j) * n + row_of(i)] = b.data[i + j * b.desc[8]];
     MPI_Allreduce(MPI_IN_PLACE, x, RIGHT * n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    say(what, info ? INFINITY : residual(of, x), 3);
+    report_error(what, info ? INFINITY : residual(of, x), 3);
     free(x);
     free(pivots);
     free(a.data);
@@ -251,12 +250,12 @@ int main(int argc, char **argv)
     Cblacs_gridinit(&grid.context, "Row", atoi(argv[1]), atoi(argv[2]));
     Cblacs_gridinfo(grid.context, &grid.rows, &grid.cols, &grid.row, &grid.col);
     multiply("pdgemm, small integers", small_a, small_b, small_c, 0);
-    multiply("pdgemm, large integers", large_a, large_b, nothing, atof(argv[4]));
+    multiply("pdgemm, large integers", large_a, large_b, zero_element, atof(argv[4]));
     solve("pdgesv", general, 0);
     solve("pdposv", definite, 1);
     if (rank == 0)
         printf("%d failures\n", failures);
-    fflush(stdout); /* mpirun ends the other ranks as soon as one has failed */
+    fflush(stdout); /* mpirun kills the other ranks as soon as one has failed */
     Cblacs_gridexit(grid.context);
     MPI_Finalize();
     return failures != 0;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A program on ScaLAPACK, as it is: its local products are served on every rank, to the contract, on
-# grids of several shapes, by one and by two threads a rank.
+# An unmodified ScaLAPACK program: its local products are served on every rank to the contract, on
+# grids of several shapes, with one and with two threads per rank.
 library=$1 program=$2 calls=$3 limber=$4
 . "$(dirname "$0")/mpi.sh"
 
@@ -9,14 +9,15 @@ served() {
     grep -c '^liblimber_blas: dgemm_ .* by ' "$work/$1"
 }
 
-# What came to dgemm on this rank was served, all of it where no size is left alone.
+# Returns whether all dgemm calls of a rank were served; under native, which leaves some sizes to
+# the BLAS, at least one.
 is_served() {   # contract, rank
     asked=$(sed -n 's/^calls: dgemm \([0-9]*\) .*/\1/p' "$work/$2")
     got=$(served "$2")
     [ "$got" -gt 0 ] && { [ "$1" = native ] || [ "$got" = "$asked" ]; }
 }
 
-# But what is better off there.
+# Counts calls that were left to the BLAS for another reason than that it is as fast.
 unserved() {
     grep 'is left to' "$work/out" |
         grep -Ecv -e 'as fast on products so small|native is what it computes' \
@@ -48,14 +49,15 @@ done
 run 2 2 2 native 576 2.9e-14
 run 1 2 2 correct 128 0
 
-# Without a contract the same program loses what cancels: the test above can fail.
+# Without a contract the same program loses the cancelled digits, which shows that the test above
+# can fail.
 ranks 2 env LD_PRELOAD="$calls:$library" "$program" 1 2 192 0
 status=$?
 check "no contract: status $status" [ $status != 0 ]
 check "no contract: cancelled sums are lost" grep -q 'large integers: .* FAILED' "$work/0"
 check "no contract: nothing is served" [ "$(served 0)" = 0 ]
 
-# Nothing may be compiled: prebuilt kernels serve.
+# No compilation is allowed: prebuilt kernels serve.
 ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \
     LIMBER_CACHE_DIR="$work/absent" "$program" 1 2 128 0
 status=$?
@@ -68,7 +70,8 @@ if [ "${LIMBER_KERNELS:-}" = prebuilt ]; then
     finish
     exit
 fi
-# Kernels that are neither there nor may be made: the BLAS serves, and says so.
+# Kernels are neither available nor allowed to be compiled: the BLAS computes, and a message says
+# so.
 export LIMBER_KERNELS=specialised
 ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \
     LIMBER_CACHE_DIR="$work/absent" "$program" 1 2 192 1
@@ -77,7 +80,7 @@ check "LIMBER_NO_COMPILE: status $status" [ $status = 0 ]
 check "LIMBER_NO_COMPILE: is told" grep -q 'is left to the BLAS: .*LIMBER_NO_COMPILE' "$work/1"
 check "LIMBER_NO_COMPILE: nothing is served" [ "$(served 0)" = 0 ]
 
-# What the ranks' reports name can be made ahead, for a job that may compile nothing.
+# The kernels that the ranks' reports name can be compiled ahead, for a job that may not compile.
 run_reported() {    # folder of the cache, other variables
     folder=$1
     shift

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A shared file system in miniature: preloaded, it lets each request of Limber for a name or a lock
- * wait for its turn at one server for all processes, which answers so many a second. SERVER_FILE:
- * where the processes share its clock and count; SERVER_RATE: requests a second. */
+ * Simulates a shared file system: preloaded, it delays each of Limber's requests for a name or a
+ * lock until one server, common to all processes, has answered it.  SERVER_FILE: the file in which
+ * processes share the server's clock and count; SERVER_RATE: requests that it answers per
+ * second. */
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -15,12 +16,13 @@
 #include <time.h>
 
 struct server {
-    _Atomic int64_t free;       /* when it has answered all that it was asked, in ns */
+    /* time at which the server will have answered all requests so far, ns */
+    _Atomic int64_t free;
     _Atomic int64_t names, locks;
 };
 
 static struct server *server;
-static int64_t each;            /* ns */
+static int64_t each;            /* service time of a request, ns */
 
 __attribute__((constructor)) static void start(void)
 {
@@ -33,7 +35,7 @@ __attribute__((constructor)) static void start(void)
     server = at == MAP_FAILED ? NULL : at;
 }
 
-static void ask(int lock)
+static void wait_for_server(int lock)
 {
     struct timespec t;
     int64_t now, before, done;
@@ -64,7 +66,7 @@ int open(const char *path, int how, ...)
     mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
     va_end(rest);
     if (!(how & O_PATH))
-        ask(0);
+        wait_for_server(0);
     REAL(open);
     return real(path, how, mode);
 }
@@ -78,8 +80,8 @@ int openat(int dir, const char *path, int how, ...)
     va_start(rest, how);
     mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    if (!(how & O_PATH))        /* the way to a folder: clients cache it */
-        ask(0);
+    if (!(how & O_PATH))        /* O_PATH opens of folders on the way are cached by clients */
+        wait_for_server(0);
     REAL(openat);
     return real(dir, path, how, mode);
 }
@@ -88,7 +90,7 @@ int renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
     int (*real)(int, const char *, int, const char *);
 
-    ask(0);
+    wait_for_server(0);
     REAL(renameat);
     return real(from_dir, from, to_dir, to);
 }
@@ -97,7 +99,7 @@ int mkdirat(int dir, const char *path, mode_t mode)
 {
     int (*real)(int, const char *, mode_t);
 
-    ask(0);
+    wait_for_server(0);
     REAL(mkdirat);
     return real(dir, path, mode);
 }
@@ -106,7 +108,7 @@ int fstatat(int dir, const char *restrict path, struct stat *restrict st, int ho
 {
     int (*real)(int, const char *, struct stat *, int);
 
-    ask(0);
+    wait_for_server(0);
     REAL(fstatat);
     return real(dir, path, st, how);
 }
@@ -121,7 +123,7 @@ int fcntl(int fd, int what, ...)
     arg = va_arg(rest, void *);
     va_end(rest);
     if (what == F_OFD_SETLK || what == F_OFD_SETLKW)
-        ask(1);
+        wait_for_server(1);
     REAL(fcntl);
     return real(fd, what, arg);
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Processes that begin at once with one cache (LIMBER_CACHE_DIR).
- *   storm run RANKS KERNELS    releases so many, each of which computes products that need a kernel
- * each, and tells when they had them and from where storm kill SECONDS         does so with a few,
- * again and again, kills some of them at a random moment, and looks whether the others end and what
- * they leave can be used storm check KERNELS        looks at that once, and empties the cache storm
- * rank KERNELS         is one of them Results are compared with sums of integers. */
-#define _GNU_SOURCE     /* pipe2 */
+ * Starts many processes at once on one cache (LIMBER_CACHE_DIR).
+ *
+ *   storm run RANKS KERNELS    starts RANKS ranks, whose products need KERNELS kernels, and prints
+ *                              when they had them and from where
+ *   storm kill SECONDS         repeatedly starts a few, kills some of them at random moments, and
+ *                              checks that the others end and that the cache can still be used
+ *   storm check KERNELS        checks the cache once, and empties it
+ *   storm rank KERNELS         runs one rank
+ *
+ * Results are compared with sums of integers. */
+#define _GNU_SOURCE     /* for pipe2 */
 #include <limber/limber.h>
 
 #include <dirent.h>
@@ -23,11 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a rank writes to its standard output, at once. */
+/* A rank's report, written to its standard output in one write. */
 struct story {
-    double context, first, all;     /* seconds after the release */
-    double cpu;                     /* seconds of this process */
-    int from[4];                    /* products: compiled, from disk, from memory, interpreted */
+    double context, first, all;     /* seconds from the release to each event */
+    double cpu;                     /* CPU seconds of this process */
+    /* products by the origin of their kernel: compiled, disk, memory, interpreter */
+    int from[4];
     int wrong;
 };
 
@@ -43,12 +48,12 @@ enum { SIZE = 64, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE = 60 };
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
-static int value(int i, int j)
+static int element_at(int i, int j)
 {
     return (i * 31 + j * 17) % 19 - 9;
 }
 
-/* Formats of A, B and C: 32 kernels, no two of one code. */
+/* Multiplies with the formats of kernel 0 to 31, of which no two share code. */
 static int multiply(limber_context *ctx, int kernel, int *from)
 {
     static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
@@ -67,7 +72,7 @@ static int multiply(limber_context *ctx, int kernel, int *from)
     limber_format_named(formats[kernel / 16 % 2], &fc);
     for (int i = 0; i < SIZE; i++)
         for (int j = 0; j < SIZE; j++) {
-            double x = value(i, j), y = value(j, i + 5);
+            double x = element_at(i, j), y = element_at(j, i + 5);
 
             limber_convert(a + (i * SIZE + j) * fa.size, fa, &x, f64, 1, LIMBER_ROUND_NEAREST);
             limber_convert(b + (i * SIZE + j) * fb.size, fb, &y, f64, 1, LIMBER_ROUND_NEAREST);
@@ -86,7 +91,7 @@ static int multiply(limber_context *ctx, int kernel, int *from)
             int sum = 0;
 
             for (int k = 0; k < SIZE; k++)
-                sum += value(i, k) * value(j, k + 5);
+                sum += element_at(i, k) * element_at(j, k + 5);
             if (c[i][j] != sum)
                 return 1;
         }
@@ -114,7 +119,7 @@ static int open_files(void)
     return n;
 }
 
-/* piped: to a parent that knows what a story is */
+/* piped: the parent reads a struct story; else print text */
 static int rank(int kernels, double start, int piped)
 {
     int files = open_files();
@@ -148,7 +153,7 @@ static int rank(int kernels, double start, int piped)
 struct crowd {
     int ranks;
     pid_t pid[MOST_RANKS];
-    int out; /* where they write */
+    int out; /* the pipe that they write to */
 };
 
 static _Noreturn void die(const char *what)
@@ -157,7 +162,7 @@ static _Noreturn void die(const char *what)
     exit(2);
 }
 
-/* Forks them all, then lets them become `storm rank` with the moment of the release. */
+/* Forks all ranks, then lets each exec `storm rank` with the time of the release. */
 static void release(struct crowd *c, int ranks, int kernels)
 {
     double start[MOST_RANKS];
@@ -193,8 +198,9 @@ static void release(struct crowd *c, int ranks, int kernels)
     close(out[1]);
 }
 
-/* Stories until all pipes are closed; -1 when somebody is still at it after PATIENCE seconds. */
-static int listen_to(struct crowd *c, struct story *story)
+/* Reads stories until all pipes are closed; returns -1 if some rank is still running after PATIENCE
+ * seconds. */
+static int read_stories(struct crowd *c, struct story *story)
 {
     double end = now() + PATIENCE;
     int n = 0;
@@ -217,8 +223,8 @@ static int listen_to(struct crowd *c, struct story *story)
     return n;
 }
 
-/* How many ended otherwise than with status 0 or by our SIGKILL. */
-static int bury(struct crowd *c, int all)
+/* Reaps the ranks; returns how many ended otherwise than with status 0 or by our SIGKILL. */
+static int reap(struct crowd *c, int all)
 {
     int bad = 0;
 
@@ -240,7 +246,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void spread(const char *what, const struct story *s, int n, size_t at)
+static void print_spread(const char *what, const struct story *s, int n, size_t at)
 {
     double x[MOST_RANKS];
 
@@ -258,8 +264,8 @@ static int run(int ranks, int kernels)
     struct crowd crowd;
 
     release(&crowd, ranks, kernels);
-    n = listen_to(&crowd, story);
-    bad = bury(&crowd, n < 0);
+    n = read_stories(&crowd, story);
+    bad = reap(&crowd, n < 0);
     if (n != ranks || bad) {
         printf("%d of %d ranks told of their products, %d failed\n", n < 0 ? 0 : n, ranks, bad);
         return 1;
@@ -269,10 +275,10 @@ static int run(int ranks, int kernels)
             from[k] += story[i].from[k];
         wrong += story[i].wrong;
     }
-    spread("context", story, n, offsetof(struct story, context));
-    spread("first product", story, n, offsetof(struct story, first));
-    spread("all products", story, n, offsetof(struct story, all));
-    spread("CPU of a rank", story, n, offsetof(struct story, cpu));
+    print_spread("context", story, n, offsetof(struct story, context));
+    print_spread("first product", story, n, offsetof(struct story, first));
+    print_spread("all products", story, n, offsetof(struct story, all));
+    print_spread("CPU of a rank", story, n, offsetof(struct story, cpu));
     printf("%d compiled, %d from disk, %d wrong\n", from[0], from[1], wrong);
     return wrong != 0;
 }
@@ -285,8 +291,9 @@ static int is_damaged(void *user, const limber_cache_entry *e)
     return 0;
 }
 
-/* The cache holds nothing damaged, and everything of it can be used or made again; empties it. */
-static int survives(int kernels)
+/* Returns whether the cache holds nothing damaged and all its kernels can be used or compiled
+ * again; empties it. */
+static int is_cache_usable(int kernels)
 {
     struct story s = { 0 };
     int damaged = 0, wrong = 0;
@@ -320,13 +327,13 @@ static int kill_some(double seconds)
         double wait = usual * (rand() / (RAND_MAX + 1.0)), start = now();
         struct crowd crowd;
 
-        victims = usual > 0 ? victims : 0; /* the first round shows how long one takes */
+        victims = usual > 0 ? victims : 0; /* the first round measures how long one takes */
         release(&crowd, RANKS, KERNELS);
         nanosleep(&(struct timespec){ (time_t)wait, (long)(1e9 * (wait - floor(wait))) }, NULL);
         for (int i = 0; i < victims; i++)
             kill(crowd.pid[i], SIGKILL);
-        n = listen_to(&crowd, story);
-        bad = bury(&crowd, n < 0);
+        n = read_stories(&crowd, story);
+        bad = reap(&crowd, n < 0);
         if (n < RANKS - victims || bad) {
             printf("round %d, killed after %.1f ms: ", rounds, 1e3 * wait);
             printf(n < 0 ? "the others wait for ever\n" : "%d of %d others told, %d failed\n", n,
@@ -336,14 +343,14 @@ static int kill_some(double seconds)
         usual = usual > 0 ? usual : now() - start;
         told += n;
         killed += RANKS - n;
-        if (!survives(KERNELS))
+        if (!is_cache_usable(KERNELS))
             return 1;
     }
     printf("%d rounds, %d killed at work, %d others ended well\n", rounds, killed, told);
     return killed == 0;
 }
 
-static int number(const char *s, int least, int most)
+static int parse_number(const char *s, int least, int most)
 {
     char *rest;
     long v = strtol(s, &rest, 10);
@@ -358,13 +365,15 @@ static int number(const char *s, int least, int most)
 int main(int argc, char **argv)
 {
     if (argc >= 3 && strcmp(argv[1], "rank") == 0)
-        return rank(number(argv[2], 0, MOST_KERNELS), argc > 3 ? atof(argv[3]) : now(), argc > 3);
+        return rank(parse_number(argv[2], 0, MOST_KERNELS), argc > 3 ? atof(argv[3]) : now(),
+                    argc > 3);
     if (argc == 4 && strcmp(argv[1], "run") == 0)
-        return run(number(argv[2], 1, MOST_RANKS), number(argv[3], 1, MOST_KERNELS));
-    if (argc == 3 && strcmp(argv[1], "check") == 0 && survives(number(argv[2], 1, MOST_KERNELS)))
+        return run(parse_number(argv[2], 1, MOST_RANKS), parse_number(argv[3], 1, MOST_KERNELS));
+    if (argc == 3 && strcmp(argv[1], "check") == 0 &&
+        is_cache_usable(parse_number(argv[2], 1, MOST_KERNELS)))
         return puts("sound") < 0;
     if (argc == 3 && strcmp(argv[1], "kill") == 0)
-        return kill_some(number(argv[2], 1, 3600));
+        return kill_some(parse_number(argv[2], 1, 3600));
     fprintf(stderr, "usage: storm run RANKS KERNELS | storm kill SECONDS | storm check KERNELS | "
                     "storm rank KERNELS\n");
     return 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A call of cuBLAS with all that it states, and what it means: shared by the mock that computes and
- * by the program that checks. */
+ * A cuBLAS call with all its arguments, and its result by definition: used by the mock that
+ * computes and by the program that checks. */
 #ifndef LIMBER_TEST_CUBLAS_CALL_H
 #define LIMBER_TEST_CUBLAS_CALL_H
 
@@ -12,13 +12,12 @@ struct call {
     int type_a, type_b, type_c, compute;
 };
 
-/* What the mock's handle is.  It keeps the last call, and answers each with `status` where that
- * is not 0. */
+/* The mock's handle.  It records the last call; a nonzero `status` is returned by every call. */
 struct handle {
     void *stream;
     int mode, calls, status;
     const char *name;
-    int64_t count; /* products */
+    int64_t count; /* products of the call */
 };
 int cublasCreate_v2(struct handle **handle);
 int cublasDestroy_v2(struct handle *handle);
@@ -51,7 +50,7 @@ static inline int64_t call_size(int type)
     return call_format(type).size * (call_is_complex(type) ? 2 : 1);
 }
 
-/* Of alpha and beta. */
+/* The type of alpha and beta. */
 static inline int call_scalar(const struct call *x)
 {
     if (call_is_complex(x->type_c))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a program that calls cuBLAS with liblimber_cublas before the mock: what the environment asks
-# for is done, and said.
+# Runs a program with liblimber_cublas preloaded before the mock cuBLAS: the environment's settings
+# take effect and are reported.
 program=$1 library=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -8,7 +8,7 @@ failures=0
 LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
 
-# how, pattern of what stderr holds, lines of it at most, variables...
+# expect HOW PATTERN LINES VARIABLES...: stderr has PATTERN, in at most LINES lines
 expect() {
     how=$1 pattern=$2 most=$3
     shift 3

@@ -10,7 +10,7 @@ LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
 unset LIMBER_BACKEND
 
-# how, pattern of what stderr holds (empty: nothing), variables...
+# expect HOW PATTERN VARIABLES...: stderr has PATTERN (empty: stderr is empty)
 expect() {
     how=$1 pattern=$2
     shift 2

@@ -130,7 +130,7 @@ static bool is_captured(const struct handle *h)
     return (driver.cuInit && driver.cuStreamIsCapturing(h->stream, &status) != 0) || status != 0;
 }
 
-static int mark(const struct handle *h, void *c)
+static int mark_captured(const struct handle *h, void *c)
 {
     return driver.cuMemsetD32Async((uintptr_t)c, CAPTURED_MARK, 1, h->stream) ? EXECUTION_FAILED :
                                                                                 CUBLAS_SUCCESS;
@@ -144,7 +144,7 @@ EXPORT long cublas_mock_calls(void)
     return all_calls;
 }
 
-static void note(struct handle *h, const char *name, int64_t count)
+static void record_call(struct handle *h, const char *name, int64_t count)
 {
     all_calls++;
     h->calls++;
@@ -159,7 +159,7 @@ static int strided(struct handle *h, const struct call *x, const void *alpha, co
     int status = h->status;
 
     if (!status && is_captured(h))
-        return mark(h, c);
+        return mark_captured(h, c);
     for (int64_t g = 0; g < count && !status; g++)
         status = multiply(h, x, alpha, a + g * step_a * call_size(x->type_a),
                           b + g * step_b * call_size(x->type_b), beta,
@@ -175,7 +175,7 @@ static int array(struct handle *h, const struct call *x, const void *alpha, cons
     int status = h->status;
 
     if (!status && is_captured(h))
-        return mark(h, (void *)(uintptr_t)c);
+        return mark_captured(h, (void *)(uintptr_t)c);
     pa = fetch(h, a, bytes);
     pb = fetch(h, b, bytes);
     pc = fetch(h, c, bytes);
@@ -197,7 +197,7 @@ static int array(struct handle *h, const struct call *x, const void *alpha, cons
     { \
         const struct call x = { transa, transb, m, n, k, lda, ldb, ldc, TA, TB, TC, COMPUTE }; \
 \
-        note(handle, #NAME, COUNT); \
+        record_call(handle, #NAME, COUNT); \
         return RESULT; \
     }
 #define ONE(NAME, T, TYPE, PRODUCTS) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An extension module that is linked with a cuBLAS of its own, and the host of such modules: `host
- * [global:|private:]PLUGIN...` loads them in that order, in the global scope or apart from it.  For
- * each it prints how many of three products the module's own cuBLAS has computed.  Two are called
- * by the module, one by the host, by the address that the module has of the function. */
+ * An extension module that is linked with a cuBLAS of its own, and the host of such modules:
+ * `host [global:|private:]PLUGIN...` loads them in that order, in the global or a local scope.  For
+ * each it prints how many of three products the module's own cuBLAS has computed: two are called by
+ * the module, one by the host through the function's address, which the module returns. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ long calls(void)
 }
 #endif
 
-/* Whether the product is right. */
+/* Multiplies through the module's cuBLAS; returns whether the product is right. */
 int multiply(product *dgemm, void *handle);
 int multiply(product *dgemm, void *handle)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that multiplies by cuBLAS, as such programs do: every function that liblimber_cublas
- * serves, in every form.  Where LIMBER_CUDA names a driver matrices lie in a device's memory, with
- * streams, scalars on the host or the device, captured streams and two devices; else all memory is
- * the host's.  Data are small integers, exact in every type.
- *   served   all is right, and nothing reaches the mock but what Limber has to refuse
- *   passed   all is right and the mock's work
- *   three    as served, of the functions that ask for three products
- *   order    under `reproducible`, of sums that round: the bits of the stated order
- *   capture  as served, but the first call of the process comes while its stream is captured */
+ * Calls every function that liblimber_cublas serves, in every form, as a program on cuBLAS does.
+ * Where LIMBER_CUDA names a driver, matrices are in device memory, with streams, scalars on the host
+ * or the device, captured streams and two devices; otherwise all memory is the host's.  Data are
+ * small integers, exact in every type.
+ *   served   all results are right; only calls that Limber must refuse reach the mock
+ *   passed   all results are right, and the mock computed them
+ *   three    as served, for the functions that ask for three products
+ *   order    under `reproducible`, sums that round have the bits of the stated order
+ *   capture  as served, but the process makes its first call while its stream is captured */
 #include "call.h"
 
 #include "test/support/driver.h"
@@ -20,7 +20,7 @@
 
 enum { M = 5, N = 4, K = 7, COUNT = 3, MOST = 4096 };
 
-static struct driver driver;    /* empty: there is no device */
+static struct driver driver;    /* without functions where there is no device */
 static struct handle *handle;
 static bool served;
 static int failures, checks;
@@ -37,11 +37,11 @@ static void expect(bool ok, const char *what, const char *name)
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
-/* A call and where its matrices lie on the device. */
+/* A call, and the device addresses of its matrices. */
 struct args {
     struct call x;
     const void *alpha, *beta;
-    char *a, *b, *c;            /* or the arrays' addresses */
+    char *a, *b, *c;            /* matrices, or the arrays of their addresses */
     int64_t step_a, step_b, step_c, count;
 };
 
@@ -86,7 +86,7 @@ struct function {
     const char *name;
     int (*call)(struct args *y);
     enum form form;
-    int type;                   /* 0, stated: all of types[] */
+    int type;                   /* 0: called once for each of types[] */
     bool states_types;
 };
 #define ROW_ONE(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_one, TYPE, false },
@@ -115,7 +115,7 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-static const struct function *named(const char *name)
+static const struct function *find_function(const char *name)
 {
     for (int i = 0; i < FUNCTIONS; i++)
         if (strcmp(functions[i].name, name) == 0)
@@ -163,7 +163,7 @@ static void release(void *p)
 
 static unsigned seed = 1;
 
-/* Small integers of a type. */
+/* Fills with small integers of the type. */
 static void fill(char *p, int type)
 {
     for (int64_t e = 0; e < MOST / call_size(type) * (call_is_complex(type) ? 2 : 1); e++) {
@@ -174,7 +174,7 @@ static void fill(char *p, int type)
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
-/* Three matrices of an operand on the host and the device, and their addresses there. */
+/* The matrices of an operand in a batch: host and device copies, and the device addresses. */
 struct many {
     char here[MOST], *there, *array;
     int64_t step;               /* elements */
@@ -195,7 +195,7 @@ static void place(struct many *x, int type)
     put(x->array, each, sizeof each);
 }
 
-/* Where alpha and beta stand: host memory, or the device's. */
+/* Places a scalar in host or device memory, as the pointer mode says, and returns its address. */
 static const void *scalar(const struct call *x, const double v[2], char *host, char *device)
 {
     int type = call_scalar(x);
@@ -208,7 +208,7 @@ static const void *scalar(const struct call *x, const double v[2], char *host, c
     return device;
 }
 
-static struct args state(const struct function *f, int t, int op_a, int op_b)
+static struct args make_args(const struct function *f, int t, int op_a, int op_b)
 {
     int type = f->type;
     struct args y = { .count = f->form == FORM_one ? 1 : COUNT };
@@ -267,9 +267,9 @@ static bool is_right(const struct args *y)
     return true;
 }
 
-/* op(X) by rows, as pairs of numbers. */
-static void tell_operand(FILE *to, const struct many *x, int64_t g, int type, int op, int64_t lead,
-                         int64_t rows, int64_t cols)
+/* Prints op(X) by rows, as pairs of real and imaginary parts. */
+static void print_operand(FILE *to, const struct many *x, int64_t g, int type, int op, int64_t lead,
+                          int64_t rows, int64_t cols)
 {
     double v[2];
 
@@ -282,8 +282,9 @@ static void tell_operand(FILE *to, const struct many *x, int64_t g, int type, in
     fprintf(to, "\n");
 }
 
-/* To compare with what LIMBER_CAPTURE keeps: a line of a name and two of numbers. */
-static void tell_operands(const struct args *y, const char *name)
+/* Prints operands for comparison with what LIMBER_CAPTURE writes: a line with a name and two of
+ * numbers. */
+static void print_operands(const struct args *y, const char *name)
 {
     static FILE *to;
     const struct call *x = &y->x;
@@ -292,20 +293,20 @@ static void tell_operands(const struct args *y, const char *name)
         return;
     for (int64_t g = 0; g < y->count; g++) {
         fprintf(to, "%s\n", name);
-        tell_operand(to, &a, g, x->type_a, x->op_a, x->lda, x->m, x->k);
-        tell_operand(to, &b, g, x->type_b, x->op_b, x->ldb, x->k, x->n);
+        print_operand(to, &a, g, x->type_a, x->op_a, x->lda, x->m, x->k);
+        print_operand(to, &b, g, x->type_b, x->op_b, x->ldb, x->k, x->n);
     }
     fflush(to);
 }
 
 static void try_call(const struct function *f, int t, int op_a, int op_b, int scalars)
 {
-    struct args y = state(f, t, op_a, op_b);
+    struct args y = make_args(f, t, op_a, op_b);
     int calls = handle->calls;
 
     give_scalars(&y, scalars);
     expect(f->call(&y) == CUBLAS_SUCCESS, "status", f->name);
-    tell_operands(&y, f->name);
+    print_operands(&y, f->name);
     if (served)
         expect(handle->calls == calls, "reached the mock", f->name);
     else
@@ -325,8 +326,8 @@ static const int ops[][2] = { { 0, 0 }, { 1, 0 }, { 0, 2 }, { 2, 1 }, { 1, 1 },
                               { 2, 2 }, { 0, 1 }, { 2, 0 }, { 1, 2 } };
 enum { OPS = sizeof ops / sizeof *ops };
 
-/* On a device, where calls take longer, one pair of operations each, on changing streams and with
- * scalars in changing places. */
+/* Calls all functions.  On a device, where calls take longer, each has one pair of operations, on
+ * changing streams and with scalars in changing places. */
 static void all_functions(void *stream)
 {
     int i = 0;
@@ -344,17 +345,18 @@ static void all_functions(void *stream)
     cublasSetStream_v2(handle, stream);
 }
 
-/* As many launches for all of a batch as for two of it, where the driver counts them. */
+/* Checks that a whole batch takes as many launches as a batch of two, where the driver counts
+ * them. */
 static void batches_are_one_launch_a_step(void)
 {
-    static const int count[3] = { 2, 2, COUNT }; /* the first of a kind also scans with it */
+    static const int count[3] = { 2, 2, COUNT }; /* the first call of a kind also loads its scan */
 
     for (const struct function *f = functions; driver.simt_launches && f < functions + FUNCTIONS;
          f++) {
         long launches[3] = { 0, 0, 0 };
 
         for (int i = 0; i < 3 && f->form != FORM_one; i++) {
-            struct args y = state(f, 2, 0, 1);
+            struct args y = make_args(f, 2, 0, 1);
 
             give_scalars(&y, call_is_complex(f->type) ? 2 : 1);
             y.count = count[i];
@@ -366,11 +368,11 @@ static void batches_are_one_launch_a_step(void)
     }
 }
 
-/* The second call reads what the first one writes; nobody waits between them. */
+/* The second call reads the first one's result, with no synchronization between. */
 static void calls_follow_each_other(const char *name)
 {
-    const struct function *f = named(name);
-    struct args y = state(f, 0, 0, 0);
+    const struct function *f = find_function(name);
+    struct args y = make_args(f, 0, 0, 0);
     char *last = c.there, *first = room(MOST);
 
     y.x.n = y.x.k = M;
@@ -386,8 +388,9 @@ static void calls_follow_each_other(const char *name)
     release(first);
 }
 
-/* What Limber refuses goes to cuBLAS, whole, and its status comes back. */
-static void refuse(struct args y, const struct function *f, int status, const char *what)
+/* Makes a call that Limber refuses: it must reach cuBLAS unchanged, and cuBLAS's status must be
+ * returned. */
+static void check_refusal(struct args y, const struct function *f, int status, const char *what)
 {
     int calls = handle->calls;
 
@@ -400,53 +403,53 @@ static void refuse(struct args y, const struct function *f, int status, const ch
 
 static void refusals(void)
 {
-    const struct function *f = named("cublasDgemmStridedBatched");
-    struct args good = state(f, 0, 0, 0), y = good;
+    const struct function *f = find_function("cublasDgemmStridedBatched");
+    struct args good = make_args(f, 0, 0, 0), y = good;
 
     give_scalars(&good, 0);
     y = good;
-    y.step_c = 0; /* results meet */
-    refuse(y, f, CUBLAS_SUCCESS, "overlap");
+    y.step_c = 0; /* results overlap */
+    check_refusal(y, f, CUBLAS_SUCCESS, "overlap");
     y = good;
     y.x.m = -1;
-    refuse(y, f, 7, "m < 0");
-    f = named("cublasDgemm_v2");
-    good = state(f, 0, 0, 0);
+    check_refusal(y, f, 7, "m < 0");
+    f = find_function("cublasDgemm_v2");
+    good = make_args(f, 0, 0, 0);
     give_scalars(&good, 0);
     y = good;
     y.x.lda = M - 1;
-    refuse(y, f, 7, "a leading dimension");
+    check_refusal(y, f, 7, "a leading dimension");
     y = good;
     y.x.ldc = 0;
-    refuse(y, f, 7, "a leading dimension of 0");
+    check_refusal(y, f, 7, "a leading dimension of 0");
     y = good;
     y.x.op_a = 3;
-    refuse(y, f, 7, "an operation");
+    check_refusal(y, f, 7, "an operation");
     y = good;
     y.x.k = -1;
-    refuse(y, f, 7, "k < 0");
+    check_refusal(y, f, 7, "k < 0");
     y = good;
     y.x.m = 0;
-    refuse(y, f, CUBLAS_SUCCESS, "m = 0");
-    f = named("cublasGemmEx");
-    good = state(f, 0, 0, 0);
+    check_refusal(y, f, CUBLAS_SUCCESS, "m = 0");
+    f = find_function("cublasGemmEx");
+    good = make_args(f, 0, 0, 0);
     give_scalars(&good, 0);
     y = good;
     y.x.type_a = y.x.type_b = y.x.type_c = CUDA_R_16F;
     y.x.compute = 64;
-    refuse(y, f, 7, "a way of computing");
+    check_refusal(y, f, 7, "a way of computing");
     y = good;
     y.x.type_b = y.x.type_c = CUDA_R_64F;
     y.x.compute = CUBLAS_64F;
-    refuse(y, f, 7, "types that do not go together");
+    check_refusal(y, f, 7, "types that do not go together");
     if (!driver.cuInit)
         return;
-    f = named("cublasZgemmBatched");
-    y = state(f, 0, 0, 1);
+    f = find_function("cublasZgemmBatched");
+    y = make_args(f, 0, 0, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
     give_scalars(&y, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
-    y.alpha = &alpha; /* of the host, said to be so */
+    y.alpha = &alpha; /* in host memory, as the pointer mode says */
     y.beta = &beta;
     expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
 }
@@ -467,12 +470,13 @@ static double one_element(struct args *y, const struct function *f, const double
 
 static void special_cases(void)
 {
-    const struct function *f = named("cublasDgemm_v2");
+    const struct function *f = find_function("cublasDgemm_v2");
     const double cancel[3] = { 1e16, 1, -1e16 }, zero = 0, nan = 0 / zero;
-    struct args y = state(f, 0, 0, 0);
+    struct args y = make_args(f, 0, 0, 0);
     int calls = handle->calls;
 
-    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE); /* without a driver memory like any */
+    /* without a driver, device memory is host memory */
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
     try_call(f, 0, 0, 1, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
     give_scalars(&y, 0);
@@ -483,10 +487,10 @@ static void special_cases(void)
     expect(handle->calls == calls, "reached the mock", f->name);
 }
 
-/* While a stream is captured calls are the mock's, and the capture stays whole. */
+/* While a stream is captured, calls reach the mock, and the capture stays valid. */
 static void one_capture(const struct function *f, int t, int mode, int scalars)
 {
-    struct args y = state(f, t, 0, 0);
+    struct args y = make_args(f, t, 0, 0);
     void *graph = NULL, *exec = NULL;
     int calls = handle->calls;
     unsigned got = 0;
@@ -511,30 +515,30 @@ static void one_capture(const struct function *f, int t, int mode, int scalars)
 static void captures(void)
 {
     for (int mode = 0; mode < 3; mode++) {
-        one_capture(named("cublasDgemm_v2"), 0, mode, mode);
-        one_capture(named("cublasCgemm_v2"), 0, mode, mode);
-        one_capture(named("cublasGemmEx"), 3, mode, 0);
-        one_capture(named("cublasSgemmBatched"), 0, mode, 0);
-        one_capture(named("cublasZgemmStridedBatched_64"), 0, mode, mode);
+        one_capture(find_function("cublasDgemm_v2"), 0, mode, mode);
+        one_capture(find_function("cublasCgemm_v2"), 0, mode, mode);
+        one_capture(find_function("cublasGemmEx"), 3, mode, 0);
+        one_capture(find_function("cublasSgemmBatched"), 0, mode, 0);
+        one_capture(find_function("cublasZgemmStridedBatched_64"), 0, mode, mode);
     }
 }
 
-/* A stream that is not captured works on beside one that is. */
+/* A stream that is not captured is served while another one is being captured. */
 static void beside_a_capture(int mode)
 {
     void *other, *graph = NULL;
 
     expect(driver.cuStreamCreate(&other, 1) == 0, "stream", "capture");
     expect(driver.cuStreamBeginCapture_v2(other, mode) == 0, "begin", "capture");
-    try_call(named("cublasDgemm_v2"), 0, 0, 0, 1);
-    try_call(named("cublasZgemm_v2"), 0, 2, 0, 2);
+    try_call(find_function("cublasDgemm_v2"), 0, 0, 0, 1);
+    try_call(find_function("cublasZgemm_v2"), 0, 2, 0, 2);
     expect(driver.cuStreamEndCapture(other, &graph) == 0, "spoilt", "capture");
     driver.cuGraphDestroy(graph);
     driver.cuStreamDestroy_v2(other);
 }
 
-/* A handle, a stream and memory of a device. */
-static void on_device(int device, void (*work)(void *stream))
+/* Runs `work` with a handle, a stream and memory of a device. */
+static void run_on_device(int device, void (*work)(void *stream))
 {
     void *context = NULL, *stream = NULL;
 
@@ -588,8 +592,8 @@ static void three_products(void *stream)
     (void)stream;
     for (int i = 0; i < 5; i++)
         for (int scalars = 0; scalars < 3; scalars++)
-            try_call(named(names[i]), 0, ops[(i + scalars) % 4][0], ops[(i + scalars) % 4][1],
-                     scalars);
+            try_call(find_function(names[i]), 0, ops[(i + scalars) % 4][0],
+                     ops[(i + scalars) % 4][1], scalars);
     batches_are_one_launch_a_step();
 }
 
@@ -597,7 +601,8 @@ static void three_products(void *stream)
 
 enum { LONG = 300, CHAIN = 256, LEAD = LONG + 3, ROOM = LEAD * (M + 1) * 8 };
 
-/* Element (i, j) of A^T B: chains of fused multiply-adds, then their sum, then alpha and beta. */
+/* Computes element (i, j) of A^T B in the stated order: chains of fused multiply-adds, their sum,
+ * then alpha and beta. */
 static double in_order(const struct call *x, const char *at_a, const char *at_b, double old,
                        int64_t i, int64_t j)
 {
@@ -618,7 +623,7 @@ static double in_order(const struct call *x, const char *at_a, const char *at_b,
     return fma(beta[0], old, alpha[0] == 1 ? total : alpha[0] * total);
 }
 
-/* Numbers of some binades, so that every sum rounds. */
+/* Fills with numbers of several binades, so that every sum rounds. */
 static void fill_rounding(char *p, int type)
 {
     for (int64_t e = 0; e < ROOM / call_size(type); e++) {
@@ -631,8 +636,8 @@ static void sums_have_one_order(void *stream)
 {
     static char at_a[ROOM], at_b[ROOM], at_c[ROOM], got[ROOM], host[2][32];
     char *there[3] = { room(ROOM), room(ROOM), room(ROOM) };
-    const struct function *const f = named("cublasGemmEx");
-    static const double values[2] = { -0.75, 0.3125 }; /* numbers of every type */
+    const struct function *const f = find_function("cublasGemmEx");
+    static const double values[2] = { -0.75, 0.3125 }; /* values that every type holds */
 
     (void)stream;
     for (int t = 0; t < TYPES; t++)
@@ -673,9 +678,9 @@ static void sums_have_one_order(void *stream)
 static void second_device(void *stream)
 {
     (void)stream;
-    try_call(named("cublasDgemm_v2"), 0, 0, 0, 1);
-    try_call(named("cublasCgemmStridedBatched"), 0, 1, 2, 2);
-    try_call(named("cublasGemmBatchedEx"), 2, 1, 0, 0);
+    try_call(find_function("cublasDgemm_v2"), 0, 0, 0, 1);
+    try_call(find_function("cublasCgemmStridedBatched"), 0, 1, 2, 2);
+    try_call(find_function("cublasGemmBatchedEx"), 2, 1, 0, 0);
 }
 
 static void captured_first(void *stream)
@@ -695,15 +700,15 @@ int main(int argc, char **argv)
         return 1;
     }
     if (strcmp(how, "three") == 0) {
-        on_device(0, three_products);
+        run_on_device(0, three_products);
     } else if (strcmp(how, "order") == 0) {
-        on_device(0, sums_have_one_order);
+        run_on_device(0, sums_have_one_order);
     } else if (!driver.cuInit) {
-        on_device(0, first_device);
+        run_on_device(0, first_device);
     } else {
-        on_device(0, strcmp(how, "capture") == 0 ? captured_first : first_device);
-        on_device(1, second_device);
-        on_device(0, second_device);
+        run_on_device(0, strcmp(how, "capture") == 0 ? captured_first : first_device);
+        run_on_device(1, second_device);
+        run_on_device(0, second_device);
     }
     if (driver.simt_error && *driver.simt_error())
         expect(false, driver.simt_error(), "the harness");

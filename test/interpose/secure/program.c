@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that may be made set-user-id: it is linked with liblimber_blas before its BLAS and asks
- * both for products.  Prints nothing; 3: its rights are its user's own. */
+ * A program that the test makes set-user-id: it is linked with liblimber_blas before its BLAS and
+ * multiplies by both.  Prints nothing; exit status 3: it has no elevated rights. */
 #include <limber/limber.h>
 
 #include <stdint.h>

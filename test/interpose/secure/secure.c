@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * secure PROGRAM TRAP LIMBER: a program is made set-user-id root and started by another user, with
- * every variable of the table pointing into a trap.  None may spring and nothing be printed.  The
- * same program with its user's own rights shows that the traps do spring. */
+ * secure PROGRAM TRAP LIMBER: makes a program set-user-id root and starts it as another user, with
+ * every variable of the table pointing into a trap.  No trap may spring and nothing may be printed.
+ * Run with its user's own rights, the same program must spring the traps. */
 #define _GNU_SOURCE
 #include <limber/environment.h>
 
@@ -22,22 +22,23 @@ static const char secret[] = "what-others-must-not-read";
 static char dir[] = "/tmp/limber-secure-XXXXXX";
 static const char *trap;
 
-static bool says(const limber_variable *v, const char *danger)
+static bool is_danger(const limber_variable *v, const char *danger)
 {
     return strcmp(v->danger, danger) == 0;
 }
 
-/* A value that cannot be used without a trace: a library that leaves one, a file or a folder in the
- * trap's, a secret; any other is no value at all, which whoever reads it complains of. */
+/* A value that leaves a trace when it is used: a library that creates a file, a path in the trap's
+ * folder, a secret; otherwise an invalid value, about which its reader complains.  Owned by the
+ * caller. */
 static char *bait(const limber_variable *v)
 {
     char *s = NULL;
 
-    if (says(v, "loads"))
+    if (is_danger(v, "loads"))
         (void)!asprintf(&s, "%s=%s", v->name, trap);
-    else if (says(v, "reads"))
+    else if (is_danger(v, "reads"))
         (void)!asprintf(&s, "%s=%s/secret", v->name, dir);
-    else if (says(v, "writes") || says(v, "runs"))
+    else if (is_danger(v, "writes") || is_danger(v, "runs"))
         (void)!asprintf(&s, "%s=%s/trap/%s%s", v->name, dir, v->name,
                         strcmp(v->name, "LIMBER_CAPTURE") ? "" : ",1M");
     else
@@ -86,7 +87,7 @@ static bool has_sprung(void)
     return n != 2;
 }
 
-/* Answers the status, and what was printed. */
+/* Runs the program; returns its status and what it printed. */
 static int start(const char *program, char **environment, bool as_nobody, char *said, size_t size)
 {
     char *name = in_dir("said"), *argv[] = { (char *)(uintptr_t)program, NULL };
@@ -136,7 +137,8 @@ static bool needs_gpu(const char *name)
            strstr(name, "CUBINS");
 }
 
-/* Every variable by itself; those of a GPU are read only where there is one. */
+/* Checks each variable by itself with the user's own rights; GPU variables only where there is a
+ * GPU. */
 static int springs_with_ones_own_rights(const char *program)
 {
     char said[4096], *file = in_dir("trap/loaded"), *at = NULL;
@@ -147,10 +149,11 @@ static int springs_with_ones_own_rights(const char *program)
     for (int i = 0; limber_variable_at(i); i++) {
         const limber_variable *v = limber_variable_at(i);
         char contract[] = "LIMBER_CONTRACT=correct", *it = bait(v), *other = NULL;
-        char compiled[] = "LIMBER_KERNELS=specialised"; /* a prebuilt kernel needs no compiler */
+        /* a prebuilt kernel would need no compiler */
+        char compiled[] = "LIMBER_KERNELS=specialised";
         char *environment[] = { at, contract, compiled, it, NULL, NULL };
 
-        if (says(v, "runs")) { /* a cache needs a key, and a key a cache */
+        if (is_danger(v, "runs")) { /* the cache and its key are only used together */
             bool key = strstr(v->name, "KEY") || strstr(v->name, "STATE");
 
             if (asprintf(&other, key ? "LIMBER_CACHE_DIR=%s/other" : "LIMBER_CACHE_KEY=%s/key",
@@ -175,8 +178,8 @@ static int springs_with_ones_own_rights(const char *program)
     return failures;
 }
 
-static int nothing_springs_with_elevated_privileges(const char *program, const char *what,
-                                                    int wanted, const char *message)
+static int variables_are_ignored_with_elevated_privileges(const char *program, const char *what,
+                                                          int wanted, const char *message)
 {
     char said[4096], *environment[MOST] = { 0 }, *file = in_dir("trap/loaded");
     int n = 0, status;
@@ -225,9 +228,9 @@ int main(int argc, char **argv)
     elevated = copy(argv[1], "elevated", 04755);
     tool = copy(argv[3], "limber", 04755);
     trap = copy(argv[2], "library.so", 0755);
-    failures = nothing_springs_with_elevated_privileges(elevated, "the program", 0, "");
+    failures = variables_are_ignored_with_elevated_privileges(elevated, "the program", 0, "");
     if (failures != SKIPPED)
-        failures += nothing_springs_with_elevated_privileges(
+        failures += variables_are_ignored_with_elevated_privileges(
                         tool, "the command line", 2,
                         "limber: it does not run with rights that its user does not have\n") +
                     springs_with_ones_own_rights(plain);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stands before libLLVM, which it is linked with: dlsym finds all of libLLVM's functions behind it.
- * It holds a compilation until the program lets it go on, and ends the process with a message where
- * something is compiled after destructors have run.  Like libLLVM, it registers a destructor when
- * it is opened and one at its first compilation. */
-#define _GNU_SOURCE     /* RTLD_NEXT */
+ * A library linked before libLLVM, whose functions it finds by dlsym.  It holds a compilation until
+ * the program releases it, and ends the process with a message if a compilation begins after
+ * destructors have run.  Like libLLVM, it registers a destructor when it is opened and one at its
+ * first compilation. */
+#define _GNU_SOURCE     /* for RTLD_NEXT */
 #include "gate.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ static void fault(const char *what)
 static void destroy(void)
 {
     destroyed = 1;
-    if (running && !gate_in_background && !gate_lost) /* a thread of the library's is stopped */
+    if (running && !gate_in_background && !gate_lost) /* a library thread was stopped */
         fault("destructors run while a thread compiles\n");
 }
 

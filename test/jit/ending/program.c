@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every way in which a process ends, while its compiler is in any state.  Without arguments it runs
+ * Ends a process in every way while its compiler is in every state.  Without arguments it runs
  * itself with each WAY and STATE.  Its LIMBER_LLVM is gate.c, which holds compilations where the
- * program says and tells of those that come too late. */
-#define _GNU_SOURCE     /* at_quick_exit */
+ * program says and reports those that begin too late. */
+#define _GNU_SOURCE     /* for at_quick_exit */
 #include "gate.h"
 
 #include <limber/limber.h>
@@ -21,7 +21,7 @@
 
 atomic_int gate_shut, gate_held, gate_in_background, gate_lost;
 
-/* ---- the library, opened and closed by hand ------------------------------------------------- */
+/* ---- the library, opened and closed by dlopen ------------------------------------------------ */
 
 /* clang-format off */
 #define FUNCTIONS(F) \
@@ -69,7 +69,7 @@ enum { SIDE = 4 };
 static const double left[SIDE * SIDE] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7 },
                                 right[SIDE * SIDE] = { 3, 1, 4, 1, 5, 9, 2, 6,
                                                        5, 3, 5, 8, 9, 7, 9, 3 };
-static atomic_int last_unit = 2; /* each is new to the library */
+static atomic_int last_unit = 2; /* each unit is new to the library */
 
 static bool is_right(const double *c)
 {
@@ -97,7 +97,7 @@ static limber_status multiply(limber_context *x, const limber_contract *k)
     return s;
 }
 
-/* On a unit that nothing has been compiled for. */
+/* Multiplies on a unit for which no kernel has been compiled. */
 static limber_status simulate(limber_on_miss on_miss)
 {
     limber_unit u = LIMBER_UNIT_INIT;
@@ -113,7 +113,7 @@ static limber_status simulate(limber_on_miss on_miss)
     return multiply(ctx, &k);
 }
 
-/* A function of a shape that none has had, of some instructions. */
+/* Binds a function for a new shape, which takes few instructions to compile. */
 static bool bind_one(limber_context *x)
 {
     static atomic_int stride = SIDE;
@@ -134,8 +134,8 @@ static bool bind_one(limber_context *x)
     return true;
 }
 
-/* The library serves at any time.  compiles: there is a compiler. */
-static void work(bool compiles)
+/* Checks that the library still computes.  compiles: there is a compiler. */
+static void check_service(bool compiles)
 {
     const limber_contract correct = { .size = sizeof correct, .promise = LIMBER_CONTRACT_CORRECT };
 
@@ -155,7 +155,7 @@ static const char *const states[] = {
 enum state { NONE, IDLE, FOREGROUND, BACKGROUND, OPENING, LOST, STATES };
 static enum state state;
 
-static atomic_bool is_in_context, leave_context; /* the other thread */
+static atomic_bool is_in_context, leave_context; /* of the other thread */
 
 static void *compile_on(void *unused)
 {
@@ -212,8 +212,9 @@ static void let_go_with_thread(void *unused)
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
 extern void *__dso_handle;
 
-/* Behind what the library has registered for this thread.  A compiler that is being opened is
- * waited for by threads that have used the library, at their end. */
+/* Opens the gate in a destructor of this thread that runs after those that the library registered
+ * for it.  A thread that has used the library waits at its end for a compiler that is being
+ * opened. */
 static void leave_gate_to_thread(void)
 {
     if (state == OPENING)
@@ -227,30 +228,31 @@ static const char *const ways[] = { "return", "thread", "quick",   "early", "lat
 enum way { RETURN, THREAD, QUICK, EARLY, LATE, STATIC, CLOSE, DESTROY, FORKED, WAYS };
 static enum way way;
 
-/* Before the library's own, unless a compiler was being opened until the thread ended. */
-static void work_before(void)
+/* Runs before the library's own exit function, unless a compiler was being opened until the thread
+ * ended. */
+static void compute_at_exit(void)
 {
     let_go();
-    work(state != OPENING || way != LATE);
+    check_service(state != OPENING || way != LATE);
 }
 
-/* Behind the destructors of everything that was opened after this was registered. */
-static void work_after(void)
+/* Runs after the destructors of everything that was opened after its registration. */
+static void compute_in_destructor(void)
 {
-    work(state == NONE);
+    check_service(state == NONE);
 }
 
-/* A context is destroyed when no thread is in it; one that is lost never leaves. */
+/* Destroys the context when no thread is in it; a lost thread never leaves it. */
 static void destroy_after(void)
 {
-    work_after();
+    compute_in_destructor();
     leave_context = true;
     while (is_in_context && state != LOST)
         sched_yield();
     lib.limber_destroy(ctx);
 }
 
-/* Replaces the C library's clock_gettime, so that waiting for a lost thread takes no time. */
+/* Replaces the C library's clock_gettime, so that the wait for a lost thread times out at once. */
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
     static atomic_int seconds;
@@ -263,11 +265,11 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 
 static bool is_registered;
 
-/* This registers a destructor as the constructor of a static C++ object does. */
+/* Registers a destructor as the constructor of a static C++ object does. */
 __attribute__((constructor)) static void register_first(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], ways[STATIC]) == 0)
-        is_registered = atexit(work_after) == 0;
+        is_registered = atexit(compute_in_destructor) == 0;
     else if (argc == 3 && strcmp(argv[1], ways[DESTROY]) == 0)
         is_registered = atexit(destroy_after) == 0;
 }
@@ -282,13 +284,13 @@ static void *exit_here(void *unused)
 
 static void close_library(void)
 {
-    if (state == FOREGROUND || state == OPENING || state == LOST) /* a thread is in it */
+    if (state == FOREGROUND || state == OPENING || state == LOST) /* a thread is in the library */
         return;
     let_go();
     lib.limber_destroy(ctx);
     dlclose(handle);
     open_library();
-    work(true);
+    check_service(true);
 }
 
 static void fork_child(void)
@@ -296,10 +298,11 @@ static void fork_child(void)
     int status = 0;
     pid_t child;
 
-    pthread_atfork(let_go, NULL, NULL); /* the library waits, then, until nothing is compiled */
+    /* fork then waits in the library until no compilation is running */
+    pthread_atfork(let_go, NULL, NULL);
     child = fork();
     if (child == 0) {
-        work(true);
+        check_service(true);
         exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status)
@@ -311,13 +314,13 @@ static int end(void)
     pthread_t thread;
 
     if (way == EARLY)
-        atexit(work_after);
+        atexit(compute_in_destructor);
     open_library();
     reach_state();
     leave_gate_to_thread();
     if (way == LATE)
-        atexit(work_before);
-    else if (way == QUICK && at_quick_exit(work_before) == 0)
+        atexit(compute_at_exit);
+    else if (way == QUICK && at_quick_exit(compute_at_exit) == 0)
         quick_exit(0);
     else if (way == CLOSE)
         close_library();
@@ -331,13 +334,14 @@ static int end(void)
     return way == THREAD || way == QUICK;
 }
 
-/* A function of the program's that compiles, and a fork, wait for the lost thread. */
+/* Excludes combinations that would wait for the lost thread: a function of the program that
+ * compiles, and a fork. */
 static bool is_possible(int w, int s)
 {
     return s != LOST || (w != LATE && w != FORKED && w != QUICK);
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all combinations ------------------------------------------------------------------------ */
 
 static int index_of(const char *name, const char *const *names, int count)
 {

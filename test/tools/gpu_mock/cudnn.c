@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cudnnConvolutionFwdAlgoPerf_t */
+/* layout of cudnnConvolutionFwdAlgoPerf_t */
 struct found {
     int algorithm, status;
     float ms;
     size_t memory;
     int determinism, math, reserved[3];
 };
-/* Tensors and filters: nhwc, then n c h w; convolutions: pads, strides. */
+/* Tensors and filters: nhwc flag, then n c h w; convolutions: pads, strides. */
 struct numbers {
     int v[5];
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds wrong arguments of a call and reports them to the program. */
+ * Validates the arguments of a call and reports wrong ones to the program. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT */
 #include "blas.h"
 
@@ -13,8 +13,9 @@ static bool is_one_of(char letter, const char *letters)
     return letter && strchr(letters, letter);
 }
 
-/* Rows and columns of op(x) are given. */
-static bool leads(const struct request *r, const struct argument *x, int64_t rows, int64_t cols)
+/* Whether the leading dimension of x is large enough; rows and cols are those of op(x). */
+static bool has_valid_lead(const struct request *r, const struct argument *x, int64_t rows,
+                           int64_t cols)
 {
     int64_t least = (x->op == 'N') == (r->order == BLAS_COLUMNS) ? rows : cols;
 
@@ -29,10 +30,10 @@ static int wrong_gemm(const struct request *r)
         return 2;
     if (r->m < 0 || r->n < 0 || r->k < 0)
         return r->m < 0 ? 3 : r->n < 0 ? 4 : 5;
-    return !leads(r, &r->a, r->m, r->k) ? 8 :
-           !leads(r, &r->b, r->k, r->n) ? 10 :
-           !leads(r, &r->c, r->m, r->n) ? 13 :
-                                          0;
+    return !has_valid_lead(r, &r->a, r->m, r->k) ? 8 :
+           !has_valid_lead(r, &r->b, r->k, r->n) ? 10 :
+           !has_valid_lead(r, &r->c, r->m, r->n) ? 13 :
+                                                   0;
 }
 
 static int wrong_gemmt(const struct request *r)
@@ -41,7 +42,8 @@ static int wrong_gemmt(const struct request *r)
 
     if (!is_one_of(r->uplo, "UL"))
         return 1;
-    return wrong && wrong < 3 ? wrong + 1 : wrong == 3 ? 4 : wrong;     /* it has no m */
+    /* gemmt has no m: its n counts as position 4 */
+    return wrong && wrong < 3 ? wrong + 1 : wrong == 3 ? 4 : wrong;
 }
 
 static int wrong_symm(const struct request *r)
@@ -52,15 +54,15 @@ static int wrong_symm(const struct request *r)
         return is_one_of(r->side, "LR") ? 2 : 1;
     if (r->m < 0 || r->n < 0)
         return r->m < 0 ? 3 : 4;
-    return !leads(r, &r->a, order, order) ? 7 :
-           !leads(r, &r->b, r->m, r->n)   ? 9 :
-           !leads(r, &r->c, r->m, r->n)   ? 12 :
-                                            0;
+    return !has_valid_lead(r, &r->a, order, order) ? 7 :
+           !has_valid_lead(r, &r->b, r->m, r->n)   ? 9 :
+           !has_valid_lead(r, &r->c, r->m, r->n)   ? 12 :
+                                                     0;
 }
 
-/* The letters that the routine takes: herk and her2k know only the conjugate transpose, complex
- * syrk and syr2k only the plain one. */
-static const char *ops_of_rank(const struct request *r)
+/* Letters of op that a rank-k or rank-2k update accepts: herk and her2k only the conjugate
+ * transpose, complex syrk and syr2k only the plain one. */
+static const char *valid_ops(const struct request *r)
 {
     if (r->routine == BLAS_HERK || r->routine == BLAS_HER2K)
         return "NC";
@@ -71,14 +73,14 @@ static int wrong_rank(const struct request *r)
 {
     bool two = r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K;
 
-    if (!is_one_of(r->uplo, "UL") || !is_one_of(r->a.op, ops_of_rank(r)))
+    if (!is_one_of(r->uplo, "UL") || !is_one_of(r->a.op, valid_ops(r)))
         return is_one_of(r->uplo, "UL") ? 2 : 1;
     if (r->n < 0 || r->k < 0)
         return r->n < 0 ? 3 : 4;
-    return !leads(r, &r->a, r->n, r->k)        ? 7 :
-           two && !leads(r, &r->b, r->n, r->k) ? 9 :
-           !leads(r, &r->c, r->n, r->n)        ? two ? 12 : 10 :
-                                                 0;
+    return !has_valid_lead(r, &r->a, r->n, r->k)        ? 7 :
+           two && !has_valid_lead(r, &r->b, r->n, r->k) ? 9 :
+           !has_valid_lead(r, &r->c, r->n, r->n)        ? two ? 12 : 10 :
+                                                          0;
 }
 
 static int wrong_triangular(const struct request *r)
@@ -91,10 +93,13 @@ static int wrong_triangular(const struct request *r)
         return is_one_of(r->a.op, "NTC") ? 4 : 3;
     if (r->m < 0 || r->n < 0)
         return r->m < 0 ? 5 : 6;
-    return !leads(r, &r->a, order, order) ? 9 : !leads(r, &r->b, r->m, r->n) ? 11 : 0;
+    return !has_valid_lead(r, &r->a, order, order) ? 9 :
+           !has_valid_lead(r, &r->b, r->m, r->n)   ? 11 :
+                                                     0;
 }
 
-/* The routine behind finds which; 1 says that one is. */
+/* Returns 1 if any argument is wrong.  The LAPACK behind is then called and reports the
+ * position. */
 static int wrong_lapack(const struct request *r)
 {
     const bool applies = r->routine == LAPACK_ORMQR;
@@ -111,11 +116,12 @@ static int wrong_lapack(const struct request *r)
         applies && (!is_one_of(r->side, "LR") || r->c.lead < (r->m > 1 ? r->m : 1) || r->k > rows);
     wrong |= r->routine == LAPACK_ORGQR && (r->n > r->m || r->k > r->n);
     wrong |= (r->uplo && !is_one_of(r->uplo, "UL")) || (r->diag && !is_one_of(r->diag, "NU"));
-    wrong |= r->work && r->room < (r->least_room > 1 ? r->least_room : 1); /* or asks for it */
+    /* too small, or a workspace query */
+    wrong |= r->work && r->room < (r->least_room > 1 ? r->least_room : 1);
     return wrong;
 }
 
-/* The routine behind finds which; 1 says that one is. */
+/* Returns 1 if any argument is wrong.  The BLAS behind is then called and reports the position. */
 static int wrong_vector(const struct request *r)
 {
     const bool by_rows = r->order == BLAS_ROWS;
@@ -136,7 +142,7 @@ static int wrong_vector(const struct request *r)
     wrong |= transposes && !is_one_of(r->a.op, "NTC");
     wrong |= triangle && !is_one_of(r->diag, "NU");
     wrong |= (triangle || r->uplo) && !is_one_of(r->uplo, "UL");
-    if (r->routine >= BLAS_GEMV) /* steps of 0 are wrong; level 1 has its own meaning of them */
+    if (r->routine >= BLAS_GEMV) /* increments of 0 are wrong, except in level 1 */
         wrong |= (r->b.data && r->routine < BLAS_TRMV && !r->b.lead) ||
                  (!updates && r->routine < BLAS_GER && !r->c.lead) ||
                  (r->routine >= BLAS_GER && (!r->a.lead || (r->b.data && !r->b.lead)));

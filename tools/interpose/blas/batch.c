@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Batches of GEMMs: groups of one shape each. */
+ * Batches of GEMMs: groups of products that share a shape. */
 #include "blas.h"
 
 #include <string.h>
@@ -22,8 +22,9 @@ static const void *scalar_at(const struct request *r, const void *scalars, int64
     return (const char *)scalars + (size_t)i * size;
 }
 
-/* Group i.  Its matrices begin with the one numbered `first`. */
-static void fill(struct request *r, const struct groups *g, int64_t i, int64_t first)
+/* Sets the request to group i.  Its first matrices have the index `first` in the arrays of
+ * addresses. */
+static void set_group(struct request *r, const struct groups *g, int64_t i, int64_t first)
 {
     bool wide = r->wide;
 
@@ -43,9 +44,9 @@ static void fill(struct request *r, const struct groups *g, int64_t i, int64_t f
     r->each_c = (void *const *)g->c + first;
 }
 
-/* ---- what is wrong --------------------------------------------------------------------------- */
+/* ---- wrong arguments ------------------------------------------------------------------------- */
 
-/* Turns the position among the arguments of gemm into that among those of the batch. */
+/* Converts a position among gemm's arguments to one among the batch routine's. */
 static int wrong_in(const struct request *r, const struct groups *g)
 {
     int wrong = limber_blas_wrong(r);
@@ -57,47 +58,48 @@ static int wrong_in(const struct request *r, const struct groups *g)
     return r->step_a < 0 ? 9 : r->step_b < 0 ? 12 : r->step_c < 0 ? 16 : r->count < 0 ? 17 : 0;
 }
 
-static int wrong_among(struct request *r, const struct groups *g)
+static int first_wrong(struct request *r, const struct groups *g)
 {
     int wrong = g->count < 0 ? 14 : 0;
 
     for (int64_t i = 0; i < g->count && !wrong; i++) {
-        fill(r, g, i, 0);
+        set_group(r, g, i, 0);
         wrong = wrong_in(r, g);
     }
     return wrong;
 }
 
-/* ---- group by group -------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
-static const void *array(const void *base, int64_t i, size_t size)
+static const void *element_at(const void *base, int64_t i, size_t size)
 {
     return (const char *)base + (size_t)i * size;
 }
 
-/* `count` products of group i, from the `first` matrix on, as a batch of their own. */
+/* Forwards `count` products of group i, from index `first` on, as a batch of one group. */
 static void hand_on_part(const struct request *r, const struct groups *g, int64_t i, int64_t first,
                          limber_blas_part *hand_on, void *behind)
 {
     size_t integer = r->wide ? 8 : 4, op = r->cblas ? sizeof(int) : 1;
     struct groups part = *g;
 
-    part.ta = array(g->ta, i, op);
-    part.tb = array(g->tb, i, op);
-    part.m = array(g->m, i, integer);
-    part.n = array(g->n, i, integer);
-    part.k = array(g->k, i, integer);
+    part.ta = element_at(g->ta, i, op);
+    part.tb = element_at(g->tb, i, op);
+    part.m = element_at(g->m, i, integer);
+    part.n = element_at(g->n, i, integer);
+    part.k = element_at(g->k, i, integer);
     part.alpha = scalar_at(r, g->alpha, i);
     part.beta = scalar_at(r, g->beta, i);
-    part.lda = array(g->lda, i, integer);
-    part.ldb = array(g->ldb, i, integer);
-    part.ldc = array(g->ldc, i, integer);
+    part.lda = element_at(g->lda, i, integer);
+    part.ldb = element_at(g->ldb, i, integer);
+    part.ldc = element_at(g->ldc, i, integer);
     part.count = 1;
     if (g->size) {
-        part.a = array(g->a, first, sizeof(void *));
-        part.b = array(g->b, first, sizeof(void *));
-        part.c = array(g->c, first, sizeof(void *));
-        part.size = &r->count; /* integers of 32 bits are the first half of those of 64 */
+        part.a = element_at(g->a, first, sizeof(void *));
+        part.b = element_at(g->b, first, sizeof(void *));
+        part.c = element_at(g->c, first, sizeof(void *));
+        /* little-endian: a 32-bit integer is the first half of a 64-bit one */
+        part.size = &r->count;
     }
     hand_on(r, &part, behind);
 }
@@ -117,7 +119,7 @@ static void serve_part(struct request *r, const struct groups *g, int64_t i, int
     limber_blas_end(r);
 }
 
-/* Each complex product is a call of its own. */
+/* Serves each product as a call of its own. */
 static void serve_one_by_one(struct request *r, const struct groups *g, int64_t i, int64_t first,
                              limber_blas_part *hand_on)
 {
@@ -132,9 +134,9 @@ static void serve_one_by_one(struct request *r, const struct groups *g, int64_t 
             one.b.data = *(one.each_b = r->each_b + p);
             one.c.data = *(one.each_c = r->each_c + p);
         } else {
-            one.a.data = array(r->a.data, p * r->step_a, size);
-            one.b.data = array(r->b.data, p * r->step_b, size);
-            one.c.data = array(r->c.data, p * r->step_c, size);
+            one.a.data = element_at(r->a.data, p * r->step_a, size);
+            one.b.data = element_at(r->b.data, p * r->step_b, size);
+            one.c.data = element_at(r->c.data, p * r->step_c, size);
         }
         serve_part(&one, g, i, first + p, hand_on);
     }
@@ -142,7 +144,7 @@ static void serve_one_by_one(struct request *r, const struct groups *g, int64_t 
 
 void limber_blas_batch(struct request *r, const struct groups *g, limber_blas_part *hand_on)
 {
-    int wrong = limber_blas_wrong(r) == -1 ? -1 : wrong_among(r, g);
+    int wrong = limber_blas_wrong(r) == -1 ? -1 : first_wrong(r, g);
     void *behind =
         wrong || limber_blas_is_inside() ? limber_blas_real(r->name, r->caller, true) : NULL;
     int64_t first = 0;
@@ -156,7 +158,7 @@ void limber_blas_batch(struct request *r, const struct groups *g, limber_blas_pa
         return;
     }
     for (int64_t i = 0; i < g->count; i++) {
-        fill(r, g, i, first);
+        set_group(r, g, i, first);
         if (r->type == 's' || r->type == 'd')
             serve_part(r, g, i, first, hand_on);
         else

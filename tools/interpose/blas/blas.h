@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The library before a program's BLAS: Limber computes the products for which the user states a
- * contract. */
+ * The library in front of a program's BLAS: Limber computes the products for which the user states
+ * a contract.  All other calls are forwarded to "the BLAS behind", which the program would use
+ * without it. */
 #ifndef LIMBER_INTERPOSE_H
 #define LIMBER_INTERPOSE_H
 
@@ -59,101 +60,105 @@ enum routine {
 };
 enum { BLAS_ROWS = 101, BLAS_COLUMNS = 102 };
 
-/* How the library behind spells the names of its Fortran functions. */
+/* Prefix and suffix of Fortran names in the BLAS behind. */
 struct spelling {
     const char *prefix, *suffix;
 };
 
-/* A matrix of the program; the request's order says whether columns or rows lie together. */
+/* A matrix argument.  The request's order says whether columns or rows are contiguous. */
 struct argument {
     const void *data;
     char op;                /* N, T or C */
-    int64_t lead;
+    int64_t lead;           /* leading dimension; of a vector its increment; elements */
 };
 
-/* A call as the program made it.  Letters are capitals; 0: the program passed no letter. */
+/* A call with the program's arguments.  Letters are capitals; 0: the routine has no such
+ * argument. */
 struct request {
-    const char *name;       /* of the function */
+    const char *name;       /* the function's name */
     enum routine routine;
     char type;              /* s, d, c or z */
-    char factors;           /* b or h: elements of A and B are BF16 or FP16; 0: as of C */
-    bool narrow;            /* so are those of C, and scalars: BF16 */
+    char factors;           /* b or h: elements of A and B are BF16 or FP16; 0: as in C */
+    bool narrow;            /* elements of C, alpha and beta are BF16, too */
     bool cblas;
-    int order;              /* as CBLAS counts; Fortran: BLAS_COLUMNS */
-    bool wide;              /* integers of 64 bits */
+    int order;              /* CBLAS constant; Fortran: BLAS_COLUMNS */
+    bool wide;              /* integers have 64 bits */
     struct spelling spelling;
-    const void *caller;     /* an address in the code that called */
+    const void *caller;     /* an address in the calling code */
     char side, uplo, diag;  /* L or R, U or L, N or U */
-    int64_t m, n, k;        /* k: the length of the sums; of a symmetric or triangular band its
-                               diagonals beside the main one */
-    int64_t below, above;   /* of a band: diagonals below and above the main one */
+    /* k: length of the sums; in a symmetric or triangular band matrix, the number of
+     * off-diagonals */
+    int64_t m, n, k;
+    int64_t below, above;   /* diagonals below and above the main one of a general band matrix */
     bool hermitian;         /* levels 1 and 2: conjugates, as in dotc, gerc, hemv and her */
     const void *alpha, *beta;
     struct argument a, b, c;
-    /* products of a batch, `count` of one shape: their addresses, or else steps from one to the
-     * next */
+    /* a batch: `count` products of one shape, whose matrices are in arrays of addresses (each_a,
+     * ...) or at constant strides (step_a, ...), in elements */
     int64_t count, step_a, step_b, step_c;
     const void *const *each_a, *const *each_b;
     void *const *each_c;
-    /* of LAPACK: the vector is that of pivots or of the reflectors' factors */
+    /* LAPACK; vector: pivots, or factors tau of the reflectors */
     void *vector, *work, *info;
-    int64_t room, least_room; /* elements of work */
-    /* between limber_blas_serve and limber_blas_end: */
+    /* elements: length of work that the program passed, length that the routine needs */
+    int64_t room, least_room;
+    /* state between limber_blas_serve and limber_blas_end */
     bool handed_on;
-    unsigned decided; /* calls of this thread before */
-    double began;
-    const char *contract; /* in words; "": none is stated */
-    char why[160]; /* it was handed on */
+    unsigned decided; /* calls of this thread that were decided before */
+    double began; /* seconds */
+    const char *contract; /* text of the contract; "": none is stated */
+    char why[160]; /* reason for forwarding */
 };
 
-/* ---- serve.c: the decision ------------------------------------------------------------------- */
+/* ---- serve.c: decides who computes ----------------------------------------------------------- */
 
-/* True: the result is computed.  False: the caller asks the BLAS behind, also for wrong arguments,
- * so that the program's own xerbla reports them; limber_blas_end follows when it has returned. */
+/* True: the result is computed.  False: the caller forwards the call to the BLAS behind, and then
+ * calls limber_blas_end.  Wrong arguments are forwarded, too, so that the program's own xerbla
+ * reports them. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* A call that was not served and that no BLAS behind has. */
+/* Reports a call that was not served and that no BLAS behind can compute. */
 void limber_blas_lacking(struct request *r);
-/* Whether this thread is inside a call that was decided, or another copy of the library decides.
- * Enter and leave mark such a call. */
+/* Whether this thread is inside a call whose path is already decided, or another copy of the
+ * library decides.  Enter and leave bracket such a call. */
 bool limber_blas_is_inside(void);
 void limber_blas_enter(void);
 void limber_blas_leave(void);
 
 /* ---- arguments.c ----------------------------------------------------------------------------- */
 
-/* The position of the first wrong argument in the routine's Fortran interface (batches: gemm's).
- * 0: none is wrong.  -1: CBLAS' order is. */
+/* Position of the first wrong argument in the routine's Fortran interface (for batches, in gemm's).
+ * 0: all are right. -1: the order of CBLAS is wrong. */
 int limber_blas_wrong(const struct request *r);
-/* Reports an argument to the program's xerbla or cblas_xerbla. */
+/* Reports a wrong argument to the program's xerbla or cblas_xerbla. */
 void limber_blas_complain(const struct request *r, int position);
 
 /* ---- batch.c --------------------------------------------------------------------------------- */
 
-/* The arguments of a batch by groups.  `size` NULL: the one group of a strided batch. */
+/* A batch's arguments, by group. `size` NULL: a strided batch, which is a single group. */
 struct groups {
     const void *ta, *tb, *m, *n, *k, *alpha, *a, *lda, *b, *ldb, *beta, *c, *ldc, *size;
-    int64_t count; /* of groups */
+    int64_t count; /* number of groups */
 };
 typedef void limber_blas_part(const struct request *r, const struct groups *part, void *behind);
 
-/* Serves group after group.  A group that is not served goes to `behind` through hand_on, as a
- * batch of one group. */
+/* Serves each group.  A group that is not served is forwarded by hand_on, as a batch of one group,
+ * to the function `behind`. */
 void limber_blas_batch(struct request *r, const struct groups *groups, limber_blas_part *hand_on);
 
 /* ---- real.c ---------------------------------------------------------------------------------- */
 
-/* The function of that name in the BLAS behind, for a call from `caller`.  NULL: there is none;
- * unless quiet, a message is printed once. */
+/* Looks up a function in the BLAS behind, for a call from `caller`. NULL: not found; unless quiet,
+ * a message is printed once. */
 void *limber_blas_real(const char *name, const void *caller, bool quiet);
-/* The same for another routine, by its Fortran name, of the library that r was meant for. */
+/* Looks up another routine, by its Fortran name, in the library that r would be forwarded to. */
 void *limber_blas_sibling(const struct request *r, const char *routine);
-/* Whether names without a suffix take 64-bit integers: by LIMBER_ILP64, else by asking the isamax
- * of that name behind. */
+/* Whether names without a suffix take 64-bit integers: LIMBER_ILP64, else a test call of the isamax
+ * of that name in the BLAS behind. */
 bool limber_blas_is_wide(const char *isamax, const void *caller);
 /* Whether the function belongs to liblimber_lapack32.so or liblimber_lapack64.so. */
 bool limber_blas_is_fixed(const void *function);
-/* Whether another copy of this library comes first; this one then only hands calls on. */
+/* Whether another copy of this library precedes this one, which then only forwards calls. */
 bool limber_blas_is_second(void);
 
 static inline bool limber_blas_is_vector(const struct request *r)
@@ -166,13 +171,13 @@ static inline bool limber_blas_is_lapack(const struct request *r)
     return r->routine >= LAPACK_GETRF;
 }
 
-/* A capital; ASCII whatever the locale. */
+/* Converts a letter to upper case, independent of the locale. */
 static inline char limber_blas_letter(const char *p)
 {
     return *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
 }
 
-/* An argument of a Fortran call, or element i of an array of them. */
+/* Reads an integer argument of Fortran, or element i of an array of them. */
 static inline int64_t limber_blas_integer(const void *p, int64_t i, bool wide)
 {
     return wide ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The operands of level 3's products, as LIMBER_CAPTURE keeps them. */
+ * Passes the operands of level 3 products to LIMBER_CAPTURE. */
 #include "product.h"
 #include "tools/interpose/shared/capture.h"
 
@@ -27,8 +27,8 @@ static struct capture_operand operand_of(const struct request *r, const struct a
                                      .conj = v.conj && pairs };
 }
 
-static void keep(const struct request *r, const struct interpose_setting *s,
-                 struct capture_operand a, struct capture_operand b, const char ops[2])
+static void capture_product(const struct request *r, const struct interpose_setting *s,
+                            struct capture_operand a, struct capture_operand b, const char ops[2])
 {
     interpose_capture(&(struct capture){ .routine = r->name,
                                          .words = s->on ? s->words : "",
@@ -50,7 +50,7 @@ static struct capture_operand adjoint(struct capture_operand x, bool hermitian)
     return t;
 }
 
-static void keep_batch(const struct request *r, const struct interpose_setting *s)
+static void capture_batch(const struct request *r, const struct interpose_setting *s)
 {
     const int64_t size = (int64_t)format_of(r).size << (r->type == 'c' || r->type == 'z');
 
@@ -59,13 +59,13 @@ static void keep_batch(const struct request *r, const struct interpose_setting *
 
         a.data = r->each_a ? r->each_a[i] : (const char *)a.data + i * r->step_a * size;
         b.data = r->each_b ? r->each_b[i] : (const char *)b.data + i * r->step_b * size;
-        keep(r, s, operand_of(r, &a, r->m, r->k), operand_of(r, &b, r->k, r->n),
-             (char[]){ r->a.op, r->b.op });
+        capture_product(r, s, operand_of(r, &a, r->m, r->k), operand_of(r, &b, r->k, r->n),
+                        (char[]){ r->a.op, r->b.op });
     }
 }
 
-/* C = A A', or A B' and B A'. */
-static void keep_rank(const struct request *r, const struct interpose_setting *s)
+/* Captures A A', or A B' and B A' of a rank-2k update. */
+static void capture_rank(const struct request *r, const struct interpose_setting *s)
 {
     const bool hermitian = r->routine == BLAS_HERK || r->routine == BLAS_HER2K;
     const bool two = r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K;
@@ -73,14 +73,14 @@ static void keep_rank(const struct request *r, const struct interpose_setting *s
     const struct capture_operand b = two ? operand_of(r, &r->b, r->n, r->k) : a;
     const char ops[2] = { r->a.op, r->a.op != 'N' ? 'N' : hermitian ? 'C' : 'T' };
 
-    keep(r, s, a, adjoint(b, hermitian), ops);
+    capture_product(r, s, a, adjoint(b, hermitian), ops);
     if (two)
-        keep(r, s, b, adjoint(a, hermitian), ops);
+        capture_product(r, s, b, adjoint(a, hermitian), ops);
 }
 
-/* The square matrix from the left or from the right. */
-static void keep_sided(const struct request *r, const struct interpose_setting *s,
-                       enum capture_stored stores)
+/* Captures a product by a symmetric, Hermitian or triangular matrix from the left or right. */
+static void capture_sided(const struct request *r, const struct interpose_setting *s,
+                          enum capture_stored stores)
 {
     const int64_t order = r->side == 'L' ? r->m : r->n;
     const char op = stores == CAPTURE_triangle ? r->a.op : 'N';
@@ -90,31 +90,31 @@ static void keep_sided(const struct request *r, const struct interpose_setting *
     a.stores = stores == CAPTURE_triangle && r->diag == 'U' ? CAPTURE_unit_triangle : stores;
     a.upper = (r->uplo == 'U') ^ (op != 'N');
     if (r->side == 'L')
-        keep(r, s, a, b, (char[]){ op, 'N' });
+        capture_product(r, s, a, b, (char[]){ op, 'N' });
     else
-        keep(r, s, b, a, (char[]){ 'N', op });
+        capture_product(r, s, b, a, (char[]){ 'N', op });
 }
 
 static void capture(const struct request *r, const struct interpose_setting *s)
 {
     switch (r->routine) {
-    case BLAS_GEMM_BATCH: keep_batch(r, s); break;
+    case BLAS_GEMM_BATCH: capture_batch(r, s); break;
     case BLAS_SYRK:
     case BLAS_HERK:
     case BLAS_SYR2K:
-    case BLAS_HER2K: keep_rank(r, s); break;
-    case BLAS_SYMM: keep_sided(r, s, CAPTURE_symmetric); break;
-    case BLAS_HEMM: keep_sided(r, s, CAPTURE_hermitian); break;
-    case BLAS_TRMM: keep_sided(r, s, CAPTURE_triangle); break;
+    case BLAS_HER2K: capture_rank(r, s); break;
+    case BLAS_SYMM: capture_sided(r, s, CAPTURE_symmetric); break;
+    case BLAS_HEMM: capture_sided(r, s, CAPTURE_hermitian); break;
+    case BLAS_TRMM: capture_sided(r, s, CAPTURE_triangle); break;
     default:
-        keep(r, s, operand_of(r, &r->a, r->m, r->k), operand_of(r, &r->b, r->k, r->n),
-             (char[]){ r->a.op, r->b.op });
+        capture_product(r, s, operand_of(r, &r->a, r->m, r->k), operand_of(r, &r->b, r->k, r->n),
+                        (char[]){ r->a.op, r->b.op });
     }
 }
 
 void limber_blas_capture(const struct request *r, const struct interpose_setting *s)
 {
     if (r->routine == BLAS_TRSM || limber_blas_is_lapack(r) || !r->k || !interpose_captures())
-        return; /* they solve: what they multiply is made inside */
+        return; /* solvers multiply intermediate matrices, not their arguments */
     capture(r, s);
 }

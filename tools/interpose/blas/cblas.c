@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The names of CBLAS.  Integers are taken and passed on as 64 bits.  A register or a stack slot
- * holds either width; of a 32-bit integer the upper half is not read. */
+ * Functions with CBLAS names.  Integers are declared with 64 bits in both interfaces: a register or
+ * stack slot holds either width, and the upper half of a 32-bit integer is not read. */
 #include "cblas_entries.h"
 
 #define A(letter) { a, letter, INTEGER(lda) }
@@ -35,7 +35,7 @@
           .uplo = letter_of_uplo(uplo), .m = INTEGER(m), .n = INTEGER(n), .alpha = at alpha, \
           .beta = at beta, .a = A('N'), .b = B('N'), .c = RESULT)
 
-/* The scalars of herk and her2k have other types. */
+/* herk and her2k have scalars of other types. */
 #define SYRK(name, prefix, suffix, letter_of_type, which, scalar, at) \
     ENTRY(name, prefix, suffix, \
           (int order, int uplo, int trans, int64_t n, int64_t k, scalar alpha, const void *a, \
@@ -92,7 +92,7 @@ TYPES(TRMM, trsm, BLAS_TRSM)
 
 /* ---- BF16 and FP16 --------------------------------------------------------------------------- */
 
-/* As OpenBLAS has them: bgemm with scalars and results of BF16, the others of binary32. */
+/* OpenBLAS's functions: bgemm has scalars and results in BF16, the others in binary32. */
 #define GEMM_NARROW(name, prefix, suffix, letter, is_narrow, scalar) \
     GEMM(name, prefix, suffix, 's', BLAS_GEMM, scalar, &, .factors = letter, .narrow = is_narrow, )
 CBLAS_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false, float)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What CBLAS's names have in common.  Integers are taken and passed on as 64 bits.  A register or a
- * stack slot holds either width; of a 32-bit integer the upper half is not read. */
+ * What functions with CBLAS names share.  Integers are declared with 64 bits in both interfaces: a
+ * register or stack slot holds either width, and the upper half of a 32-bit integer is not read. */
 #ifndef LIMBER_BLAS_CBLAS_ENTRIES_H
 #define LIMBER_BLAS_CBLAS_ENTRIES_H
 
@@ -28,8 +28,8 @@ static inline char letter_of_side(int side)
 
 #define INTEGER(x) (wide ? (x) : (int32_t)(x))
 
-/* A scalar of a real type is passed as a value, one of a complex type by its address.  `at` is &
- * where it is a value. */
+/* A real scalar is passed by value, a complex one by address. `at` is & for a value, and empty
+ * else. */
 #define VALUE &
 #define ADDRESS
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Compares elements of a product with exact dot products.  The interpreter's long accumulator
  * computes these and rounds them once: to the type of C, and to binary128.  Under `reproducible` an
- * element must be what the interpreter sums in the stated order. */
+ * element must have the bits of the interpreter's sum in the stated order. */
 #include "product.h"
 
 #include <fenv.h>
@@ -15,7 +15,7 @@ enum { MOST = 64, EVERY = 64 };
 
 struct element {
     int64_t i, j;
-    double before[2];           /* of C; a pair of floats in the first half */
+    double before[2]; /* C's element before the product, for beta; floats use the first half */
 };
 
 struct sample {
@@ -23,7 +23,7 @@ struct sample {
     struct element element[];
 };
 
-/* The first products are checked, then fewer and fewer. */
+/* Chooses which products are checked: numbers 1, 2, 4, 8, ... and every EVERY-th. */
 static bool is_chosen(void)
 {
     static atomic_ullong products;
@@ -66,7 +66,7 @@ struct sample *limber_blas_sample(struct job *j, const struct product *x)
     return s;
 }
 
-static limber_format named(const char *name)
+static limber_format format_named(const char *name)
 {
     limber_format f;
 
@@ -74,12 +74,12 @@ static limber_format named(const char *name)
     return f;
 }
 
-static limber_format own(const struct job *j)
+static limber_format c_format(const struct job *j)
 {
-    return named(j->is_single ? "f32" : "f64");
+    return format_named(j->is_single ? "f32" : "f64");
 }
 
-/* The interpreter: a check does not trust compiled code. */
+/* A context with the interpreter, because a check does not trust compiled code. */
 static limber_context *judge;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
@@ -101,10 +101,10 @@ static const limber_contract exact = { .size = sizeof(limber_contract),
 static const limber_contract in_order = { .size = sizeof(limber_contract),
                                           .promise = LIMBER_CONTRACT_REPRODUCIBLE };
 
-/* Writes the element under a contract in format f: one or two numbers at out.  What beta multiplies
- * is already there. */
-static bool sum(const struct job *j, const struct product *x, const struct element *e,
-                const limber_contract *contract, limber_format f, void *out)
+/* Computes the element under a contract in format f. out has one or two numbers; on entry it holds
+ * the old value of C. */
+static bool compute_element(const struct job *j, const struct product *x, const struct element *e,
+                            const limber_contract *contract, limber_format f, void *out)
 {
     char alpha[32], beta[32];
     size_t parts = j->is_complex ? 2 : 1;
@@ -112,9 +112,10 @@ static bool sum(const struct job *j, const struct product *x, const struct eleme
 
     pthread_once(&made, make_judge);
     if (!judge ||
-        limber_convert(alpha, f, x->alpha, own(j), parts, LIMBER_ROUND_NEAREST) !=
+        limber_convert(alpha, f, x->alpha, c_format(j), parts, LIMBER_ROUND_NEAREST) !=
             LIMBER_STATUS_OK ||
-        limber_convert(beta, f, x->beta, own(j), parts, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
+        limber_convert(beta, f, x->beta, c_format(j), parts, LIMBER_ROUND_NEAREST) !=
+            LIMBER_STATUS_OK)
         return false;
     one = limber_blas_problem(j, &(struct product){ .m = 1,
                                                     .n = 1,
@@ -128,24 +129,24 @@ static bool sum(const struct job *j, const struct product *x, const struct eleme
     return limber_run(judge, &one, NULL) == LIMBER_STATUS_OK;
 }
 
-static double part(const struct job *j, const void *p, int which)
+static double number_of(const struct job *j, const void *p, int which)
 {
     return j->is_single ? ((const float *)p)[which] : ((const double *)p)[which];
 }
 
-static double size_of(const struct job *j, const void *p)
+static double abs_of(const struct job *j, const void *p)
 {
-    return fabs(part(j, p, 0)) + (j->is_complex ? fabs(part(j, p, 1)) : 0);
+    return fabs(number_of(j, p, 0)) + (j->is_complex ? fabs(number_of(j, p, 1)) : 0);
 }
 
-/* |A||B|.  For complex numbers it is at least that of each part. */
+/* |A||B| for the element; for complex numbers an upper bound for both parts. */
 static double magnitude(const struct job *j, const struct product *x, const struct element *e)
 {
     double size = 0;
 
     for (int64_t p = 0; p < x->k; p++)
-        size += size_of(j, limber_blas_at(j, x->a, e->i, p).data) *
-                size_of(j, limber_blas_at(j, x->b, p, e->j).data);
+        size += abs_of(j, limber_blas_at(j, x->a, e->i, p).data) *
+                abs_of(j, limber_blas_at(j, x->b, p, e->j).data);
     return size;
 }
 
@@ -158,31 +159,32 @@ static double ulp(const struct job *j, double x)
                           ldexp(1, fmax(exponent - 53, -1074));
 }
 
-static double terms(const struct job *j, const struct product *x)
+static double term_count(const struct job *j, const struct product *x)
 {
     return (double)x->k * (j->is_complex ? 2 : 1);
 }
 
-/* The error that the contract allows besides the final rounding. */
-static double allowed(const struct job *j, const struct product *x)
+/* Relative error that the contract allows besides the final rounding. */
+static double allowed_error(const struct job *j, const struct product *x)
 {
-    const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = terms(j, x);
+    const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = term_count(j, x);
 
     switch (j->contract->promise) {
     case LIMBER_CONTRACT_BITS: return ldexp(1, -j->contract->bits);
-    case LIMBER_CONTRACT_SIMULATE: return INFINITY; /* a unit promises its bits */
+    case LIMBER_CONTRACT_SIMULATE: return INFINITY; /* a unit's bits are not bounded by an error */
     case LIMBER_CONTRACT_REPRODUCIBLE:
     case LIMBER_CONTRACT_NATIVE: return (k + 2) * u;
     default: return j->report.bound;
     }
 }
 
-/* Native sums err as IEEE arithmetic does where they leave its range on their way: each addition
- * below the normal numbers by half of the least one, and beyond the range it overflows. */
-static double underflow(const struct job *j, const struct product *x)
+/* Absolute error that native sums may have by underflow: each addition of subnormal numbers may
+ * lose half of the smallest one.  Sums near the largest number may overflow, as in IEEE
+ * arithmetic. */
+static double underflow_error(const struct job *j, const struct product *x)
 {
     return j->contract->promise == LIMBER_CONTRACT_NATIVE ?
-               ldexp((terms(j, x) + 2) * fmax(size_of(j, x->alpha), 1),
+               ldexp((term_count(j, x) + 2) * fmax(abs_of(j, x->alpha), 1),
                      j->is_single ? -150 : -1075) :
                0;
 }
@@ -193,15 +195,15 @@ static bool may_overflow(const struct job *j, double size)
            !(size < (j->is_single ? 0x1p127 : 0x1p1023));
 }
 
-/* Sizes of an element: |A||B|, and |alpha||A||B| + |beta||C|. */
-struct sizes {
+/* Magnitudes of an element: |A||B|, and |alpha||A||B| + |beta||C|. */
+struct magnitudes {
     double sum, all;
 };
 
-/* Compares one number of an element: what the program got, what it is due in C's type where the
- * contract promises its bits, and the exact value as a pair of doubles. */
-static void compare_element(struct job *j, const struct product *x, struct sizes size, double got,
-                            double due, const double *pair)
+/* Compares one number of an element. got: the program's result; due: the correct bits in C's type,
+ * where the contract promises bits; pair: the exact value as a double-double. */
+static void compare_element(struct job *j, const struct product *x, struct magnitudes size,
+                            double got, double due, const double *pair)
 {
     const limber_promise promise = j->contract->promise;
     double error = fabs((got - pair[0]) - pair[1]), ulps = ulp(j, pair[0]), limit;
@@ -215,7 +217,7 @@ static void compare_element(struct job *j, const struct product *x, struct sizes
     }
     c->error = fmax(c->error, size.all > 0 ? error / size.all : error > 0 ? INFINITY : 0);
     c->ulps = fmax(c->ulps, error / ulps);
-    limit = allowed(j, x) * size.all * (1 + 0x1p-20) + ulps + underflow(j, x);
+    limit = allowed_error(j, x) * size.all * (1 + 0x1p-20) + ulps + underflow_error(j, x);
     c->broken += promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_REPRODUCIBLE ?
                      got != due :
                      error > limit;
@@ -226,22 +228,22 @@ static void compare(struct job *j, const struct product *x, const struct element
     const void *got = limber_blas_at(j, x->c, e->i, e->j).data;
     const bool ordered = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
     double pair[4], due[2];
-    struct sizes size = { .sum = magnitude(j, x, e) };
+    struct magnitudes size = { .sum = magnitude(j, x, e) };
     int parts = j->is_complex ? 2 : 1;
     char wide[32];
 
-    size.all = size_of(j, x->alpha) * size.sum +
-               (limber_blas_is(j, x->beta, 0) ? 0 : size_of(j, x->beta) * size_of(j, e->before));
+    size.all = abs_of(j, x->alpha) * size.sum +
+               (limber_blas_is(j, x->beta, 0) ? 0 : abs_of(j, x->beta) * abs_of(j, e->before));
     memcpy(due, e->before, sizeof due);
-    if (limber_convert(wide, named("f128"), e->before, own(j), (size_t)parts,
+    if (limber_convert(wide, format_named("f128"), e->before, c_format(j), (size_t)parts,
                        LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK ||
-        !sum(j, x, e, &exact, named("f128"), wide) ||
-        !sum(j, x, e, ordered ? &in_order : &exact, own(j), due) ||
-        limber_convert(pair, named("dd"), wide, named("f128"), (size_t)parts,
+        !compute_element(j, x, e, &exact, format_named("f128"), wide) ||
+        !compute_element(j, x, e, ordered ? &in_order : &exact, c_format(j), due) ||
+        limber_convert(pair, format_named("dd"), wide, format_named("f128"), (size_t)parts,
                        LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return;
     for (int i = 0; i < parts; i++)
-        compare_element(j, x, size, part(j, got, i), part(j, due, i), pair + 2 * i);
+        compare_element(j, x, size, number_of(j, got, i), number_of(j, due, i), pair + 2 * i);
 }
 
 void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done)

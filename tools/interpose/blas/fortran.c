@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The names of Fortran.  Every argument is passed by reference, so one function serves integers of
- * either width.  The lengths of the letters come last.  They are passed on without being read,
- * since callers in C may leave them out. */
+ * Functions with Fortran names.  All arguments are passed by reference, so one function serves
+ * integers of either width.  The lengths of character arguments come last and are forwarded without
+ * being used, because callers in C may omit them. */
 #include "entries.h"
 
 #define LETTER(p) limber_blas_letter(p)
@@ -93,7 +93,7 @@ TYPES(TRMM, trsm, BLAS_TRSM)
 
 /* ---- BF16 and FP16 --------------------------------------------------------------------------- */
 
-/* As OpenBLAS has them: bgemm with scalars and results of BF16, the others of binary32. */
+/* OpenBLAS's functions: bgemm has scalars and results in BF16, the others in binary32. */
 #define GEMM_NARROW(name, prefix, suffix, letter, is_narrow) \
     GEMM(name, prefix, suffix, 's', BLAS_GEMM, .factors = letter, .narrow = is_narrow)
 FORTRAN_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false)
@@ -112,7 +112,7 @@ FORTRAN_SPELLINGS(GEMM_NARROW, bgemm, 'b', true)
         const void *ldb, const void *step_b, const void *beta, void *c, const void *ldc, \
         const void *step_c, const void *count
 
-/* A 32-bit integer is the first half of a 64-bit one (little-endian). */
+/* Forwards a batch; a 32-bit integer is the first half of a 64-bit one (little-endian). */
 static void hand_on_groups(const struct request *r, const struct groups *g, void *behind)
 {
     void (*real)(BATCH, size_t, size_t);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where the functions of the BLAS behind are searched: preloaded.c for the library before a
- * program's BLAS, libblas/library.c for the library in its place, doors/flexiblas.c for the hook of
- * FlexiBLAS, doors/trampoline.c for the library that libblastrampoline forwards to. */
+ * Looks up functions of the BLAS behind.  There is an implementation for each kind of library:
+ * preloaded.c in front of the program's BLAS, libblas/library.c in its place, doors/flexiblas.c as
+ * a hook of FlexiBLAS, doors/trampoline.c as a forward of libblastrampoline. */
 #ifndef LIMBER_BLAS_LIBRARY_H
 #define LIMBER_BLAS_LIBRARY_H
 
 #include <stdbool.h>
 
-/* True: *function is what is to be called, or NULL where there is one place to search and it has
- * none.  `caller` is an address in the code that called. */
+/* Looks a function up in the only BLAS that may be used.  True: *function is the result; it may be
+ * NULL.  False: there is no such BLAS, or it lacks the function; search elsewhere. `caller` is an
+ * address in the calling code. */
 bool limber_blas_only(const char *name, const void *caller, void **function);
-/* A function of the libraries that the program loaded after this one. */
+/* Looks a function up in the libraries that were loaded after this one. */
 void *limber_blas_next(const char *name);
-/* The system's BLAS, where there is no other. */
+/* Handle of the system's BLAS, the last resort. */
 void *limber_blas_system(void);
 
-/* A function that the program has loaded: the next one, the one that the caller's object is linked
- * with, or any; NULL. */
+/* Looks a function up in loaded objects: the libraries after this one, those that the caller's
+ * object is linked with, or any; NULL: not found. */
 void *limber_blas_loaded(const char *name, const void *caller);
 
-/* Whether the library has a product of matrices, by any of the names that a BLAS gives it. */
+/* Whether the library has gemm, under any of the names that BLAS libraries use. */
 bool limber_blas_has_gemm(void *library);
 
-/* Whether the BLAS that has this isamax uses 64-bit integers. */
+/* Tests by a call of isamax whether its BLAS uses 64-bit integers. */
 bool limber_blas_asks_wide(void *isamax);
 
 #endif

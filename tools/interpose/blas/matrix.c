@@ -6,8 +6,7 @@
 
 struct view limber_blas_view(const struct request *r, const struct argument *x)
 {
-    bool down =
-        (x->op == 'N') == (r->order == BLAS_COLUMNS);   /* elements of a column lie together */
+    bool down = (x->op == 'N') == (r->order == BLAS_COLUMNS); /* columns of op(x) are contiguous */
 
     return (struct view){ (void *)(uintptr_t)x->data, down ? 1 : x->lead, down ? x->lead : 1,
                           x->op == 'C' };
@@ -55,8 +54,8 @@ static void copy_line(size_t size, int64_t n, char *to, int64_t to_step, const c
         }
 }
 
-/* The rows [*from, *to) that a part has of column `col`. */
-static void rows_of(enum part part, int64_t m, int64_t col, int64_t *from, int64_t *to)
+/* Range [*from, *to) of rows of column `col` that belong to the part. */
+static void part_rows(enum part part, int64_t m, int64_t col, int64_t *from, int64_t *to)
 {
     *from = part == LOWER ? col : 0;
     *to = part == UPPER && col + 1 < m ? col + 1 : m;
@@ -67,7 +66,7 @@ void limber_blas_copy(const struct job *j, enum part part, int64_t m, int64_t n,
 {
     int64_t first, last;
 
-    if (to.col == 1 && to.row != 1) {       /* along the lines of the target */
+    if (to.col == 1 && to.row != 1) { /* copy along the target's contiguous lines */
         limber_blas_copy(j,
                          part == WHOLE ? WHOLE :
                          part == UPPER ? LOWER :
@@ -76,7 +75,7 @@ void limber_blas_copy(const struct job *j, enum part part, int64_t m, int64_t n,
         return;
     }
     for (int64_t col = 0; col < n; col++) {
-        rows_of(part, m, col, &first, &last);
+        part_rows(part, m, col, &first, &last);
         copy_line(j->size, last - first, limber_blas_at(j, to, first, col).data, to.row,
                   limber_blas_at(j, from, first, col).data, from.row);
     }
@@ -100,7 +99,7 @@ void limber_blas_restore(const struct job *j, enum part part, int64_t m, int64_t
         limber_blas_copy(j, part, m, n, v, kept);
 }
 
-/* n numbers that lie together, by their exponents. */
+/* Whether n contiguous numbers are finite, by their exponents. */
 static bool are_finite(bool single, const void *x, int64_t n)
 {
     const uint32_t *f = x, f_most = 0x7f800000;
@@ -129,7 +128,7 @@ bool limber_blas_is_finite(const struct job *j, enum part part, int64_t m, int64
                                                      UPPER,
                                      n, m, limber_blas_transposed(v));
     for (int64_t col = 0; col < n && all; col++) {
-        rows_of(part, m, col, &first, &last);
+        part_rows(part, m, col, &first, &last);
         if (v.row == 1 && last > first)
             all = are_finite(j->is_single, limber_blas_at(j, v, first, col).data,
                              numbers * (last - first));

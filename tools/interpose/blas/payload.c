@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The payload of NaN.  R's NA is a NaN with a payload, which the instructions of a processor carry
- * from an operand to the result, and which schemes that multiply integers or limbs lose. */
+ * Propagates NaN payloads.  R's NA is a NaN with a payload.  A CPU's instructions copy it from an
+ * operand to the result; schemes that multiply integers or limbs lose it. */
 #include "product.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static bool is_nan(const struct job *j, struct view v, int64_t row, int64_t col)
     return j->is_single ? isnan(*(const float *)p) : isnan(*(const double *)p);
 }
 
-/* Copies one, as an instruction does: it is quiet. */
+/* Copies a NaN and makes it quiet, as an instruction does. */
 static void copy_nan(const struct job *j, void *to, const void *from)
 {
     uint32_t single;
@@ -31,8 +31,8 @@ static void copy_nan(const struct job *j, void *to, const void *from)
     }
 }
 
-/* Whether some element of `count` that lie together may be NaN: all bits of its exponent are set.
- * Integers raise no flag, and the loops become vector code. */
+/* Whether one of `count` contiguous elements may be NaN: all bits of its exponent are set.  Integer
+ * operations raise no exception flags and vectorise. */
 static bool may_have_nan(const struct job *j, const void *p, int64_t count)
 {
     const uint32_t *single = p;
@@ -51,8 +51,8 @@ static bool may_have_nan(const struct job *j, const void *p, int64_t count)
 
 enum { UNKNOWN = -2 };
 
-/* For first_nan. */
-static int64_t *know_nothing(int64_t lines)
+/* Allocates a cache for first_nan. */
+static int64_t *make_cache(int64_t lines)
 {
     int64_t *known = malloc((size_t)lines * sizeof *known);
 
@@ -61,7 +61,7 @@ static int64_t *know_nothing(int64_t lines)
     return known;
 }
 
-/* The place of a line's first NaN, which is looked for once; -1: there is none. */
+/* Index of the first NaN in a line, cached in known[line]; -1: none. */
 static int64_t first_nan(const struct job *j, int64_t *known, struct view v, bool is_row,
                          int64_t line, int64_t k)
 {
@@ -74,8 +74,8 @@ static int64_t first_nan(const struct job *j, int64_t *known, struct view v, boo
     return known[line] = at < k ? at : -1;
 }
 
-static void carry(const struct job *j, const struct product *p, int64_t i, int64_t n,
-                  int64_t *in_row, int64_t *in_col)
+static void carry_payload(const struct job *j, const struct product *p, int64_t i, int64_t n,
+                          int64_t *in_row, int64_t *in_col)
 {
     void *to = limber_blas_at(j, p->c, i, n).data;
     int64_t at = first_nan(j, in_row, p->a, true, i, p->k);
@@ -102,11 +102,11 @@ void limber_blas_carry_payloads(const struct job *j, const struct product *p)
 
         if (!may_have_nan(j, at.data, length))
             continue;
-        if (!known && !(known = know_nothing(p->m + p->n)))
-            return; /* they are NaN all the same */
+        if (!known && !(known = make_cache(p->m + p->n)))
+            return; /* out of memory: results stay NaN with another payload */
         for (int64_t i = 0; i < length; i++)
             if (is_nan(j, p->c, by_rows ? line : i, by_rows ? i : line))
-                carry(j, p, by_rows ? line : i, by_rows ? i : line, known, known + p->m);
+                carry_payload(j, p, by_rows ? line : i, by_rows ? i : line, known, known + p->m);
     }
     free(known);
 }

@@ -22,9 +22,9 @@ void *limber_blas_next(const char *name)
     return dlsym(RTLD_NEXT, name);
 }
 
-/* A library whose integers are not the program's would read beyond them.  programs: the program's
- * own isamax_, or NULL. */
-static bool suits(const char *name, void *library, void *programs)
+/* Whether LIMBER_BLAS can replace the program's BLAS: with another width of integers it would read
+ * past them. programs: the program's own isamax_, or NULL. */
+static bool is_suitable(const char *name, void *library, void *programs)
 {
     void *ours = dlsym(library, "isamax_");
     bool wide = ours && limber_blas_asks_wide(ours);
@@ -55,11 +55,11 @@ static void open_wished(void)
     wished = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!wished)
         interpose_message("LIMBER_BLAS: %s", dlerror());
-    else if (!suits(name, wished, programs))
+    else if (!is_suitable(name, wished, programs))
         wished = NULL;
 }
 
-/* What LIMBER_BLAS lacks, other spellings of names first of all, is the program's own. */
+/* Names that LIMBER_BLAS lacks, such as other spellings, come from the program's own BLAS. */
 bool limber_blas_only(const char *name, const void *caller, void **function)
 {
     static atomic_flag printed = ATOMIC_FLAG_INIT;

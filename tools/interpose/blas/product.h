@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The parts of a routine's computation.  A routine changes all of the program's result or none
- * of it. */
+ * Building blocks of a routine's computation.  A routine either completes or leaves the program's
+ * data unchanged. */
 #ifndef LIMBER_BLAS_PRODUCT_H
 #define LIMBER_BLAS_PRODUCT_H
 
 #include "blas.h"
 
-/* A matrix or a part of one, by strides.  conj: read its elements as their conjugates. */
+/* A strided view of a matrix or submatrix. conj: its elements are to be conjugated when read. */
 struct view {
     void *data;
     int64_t row, col;       /* strides in elements */
@@ -22,28 +22,28 @@ struct job {
     const struct request *r;
     const limber_contract *contract;
     bool is_complex, is_single;
-    size_t size;            /* of an element */
+    size_t size;            /* bytes of an element */
     union scalar alpha, beta;
-    uint16_t narrow[2];     /* the same of a request with narrow results */
-    limber_report report;   /* of the last product, with the seconds of all */
-    limber_status status;   /* Limber's, where Limber failed */
-    struct interpose_check check;     /* of the elements compared */
-    double checking;                /* seconds spent on this */
-    struct interpose_counts counts; /* of a simulated unit, for a report */
-    limber_part part[LIMBER_PARTS]; /* of the report */
-    char why[160];          /* the reason of a failure */
-    limber_contract counted;        /* the contract with statistics */
+    uint16_t narrow[2];     /* alpha and beta in BF16, for requests with narrow results */
+    limber_report report; /* report of the last product; its seconds are sums over all products */
+    limber_status status; /* status of a failed Limber call */
+    struct interpose_check check; /* results of LIMBER_CHECK */
+    double checking; /* seconds spent on checks */
+    struct interpose_counts counts; /* statistics of a simulated unit */
+    limber_part part[LIMBER_PARTS]; /* parts of the report */
+    char why[160]; /* reason of a failure */
+    limber_contract counted; /* the contract, with a request for statistics */
     limber_statistics statistics;
 };
 
 /* Compute a routine.  False: nothing has changed, and job->why has the reason. */
 bool limber_blas_gemm(struct job *j);
-bool limber_blas_symm(struct job *j);       /* and hemm */
-bool limber_blas_triangle(struct job *j);   /* gemmt, syrk, herk, syr2k, her2k */
+bool limber_blas_symm(struct job *j); /* and hemm */
+bool limber_blas_triangle(struct job *j); /* gemmt, syrk, herk, syr2k, her2k */
 bool limber_blas_trmm(struct job *j);
 bool limber_blas_trsm(struct job *j);
-bool limber_blas_vectors(struct job *j);    /* levels 1 and 2 */
-bool limber_lapack(struct job *j); /* lapack/ */
+bool limber_blas_vectors(struct job *j); /* levels 1 and 2 */
+bool limber_lapack(struct job *j); /* lapack/parts.c */
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
@@ -52,10 +52,10 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
 /* c = alpha a b + beta c; a is m x k.  alpha = 0 reads neither a nor b. */
 bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
                           struct view a, struct view b, const union scalar *beta, struct view c);
-bool limber_blas_fail(struct job *j, const char *why); /* false */
-/* Limber's context.  NULL: there is none; a message is printed once. */
+bool limber_blas_fail(struct job *j, const char *why); /* sets job->why; returns false */
+/* The shared context.  NULL: it could not be created; a message is printed once. */
 limber_context *limber_blas_context(void);
-/* Seconds in which this thread opened the library since it last asked. */
+/* Seconds in which this thread opened the Limber library, since the last call of this function. */
 double limber_blas_opening(void);
 limber_matrix limber_blas_matrix(const struct job *j, struct view v);
 
@@ -72,31 +72,32 @@ void limber_blas_rank_one(const struct job *j, int64_t m, int64_t n, const void 
 /* ---- payload.c ------------------------------------------------------------------------------- */
 
 struct product;
-/* After a real product: an element that is NaN gets the payload of the first NaN of its row of a,
- * or else of its column of b. */
+/* Called after a real product: a NaN in the result gets the payload of the first NaN in its row of
+ * a, else in its column of b. */
 void limber_blas_carry_payloads(const struct job *j, const struct product *x);
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 
-/* A product of this job, some of whose elements are compared when it is done. */
+/* Elements of a product that are compared when it is complete. */
 struct sample;
 struct product {
     int64_t m, n, k;
     const union scalar *alpha, *beta;
     struct view a, b, c;
 };
-/* The product as Limber is asked for it. */
+/* Limber's problem for a product, with the job's contract. */
 limber_problem limber_blas_problem(const struct job *j, const struct product *x);
-/* Before the product: keeps what beta multiplies.  NULL: there is nothing to compare, or no
- * memory. */
+/* Called before the product: chooses elements and saves their old values for beta.  NULL: nothing
+ * is to be compared, or out of memory. */
 struct sample *limber_blas_sample(struct job *j, const struct product *x);
-/* After the product: compares, and adds to the job's check.  done: the product succeeded. */
+/* Called after the product: compares elements and updates the job's check. done: the product
+ * succeeded. */
 void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done);
 
 /* ---- rate.c ---------------------------------------------------------------------------------- */
 
-/* Estimated seconds of the BLAS behind for so many multiply-adds of the request's type, from
- * products that it computes for this.  0: it has no gemm. */
+/* Estimated seconds of the BLAS behind for `work` multiply-adds of the request's type, from
+ * calibration products that are run once per shape. 0: it has no gemm. */
 double limber_blas_original(const struct request *r, double work);
 double limber_blas_now(void); /* seconds */
 
@@ -106,31 +107,31 @@ bool limber_blas_is_real(const struct job *j, const union scalar *s);
 
 /* ---- capture.c ------------------------------------------------------------------------------- */
 
-/* Keeps the operands of a valid call's products. */
+/* Captures the operands of a valid call's products for LIMBER_CAPTURE. */
 void limber_blas_capture(const struct request *r, const struct interpose_setting *s);
 
 /* ---- matrix.c -------------------------------------------------------------------------------- */
 
-struct view limber_blas_view(const struct request *r, const struct argument *x); /* of op(x) */
+struct view limber_blas_view(const struct request *r, const struct argument *x); /* view of op(x) */
 struct view limber_blas_transposed(struct view v);
 struct view limber_blas_at(const struct job *j, struct view v, int64_t row, int64_t col);
 
-/* A new matrix of rows x cols elements, by columns.  NULL: no memory; the job has the reason. */
+/* Allocates a column-major matrix. data NULL: out of memory; the job has the reason. */
 struct view limber_blas_fresh(struct job *j, int64_t rows, int64_t cols);
 
 enum part { WHOLE, UPPER, LOWER };
-/* Copies elements as they lie in memory; ignores conj. */
+/* Copies elements without applying conj. */
 void limber_blas_copy(const struct job *j, enum part part, int64_t m, int64_t n, struct view to,
                       struct view from);
-/* Keeps a copy of a result that more than one product will change, for limber_blas_restore.  With
- * beta = 0 there is nothing to keep.  False: no memory. */
+/* Saves a result that several products will update, for limber_blas_restore.  Does nothing for beta
+ * = 0.  False: out of memory. */
 bool limber_blas_keep(struct job *j, enum part part, int64_t m, int64_t n, struct view v,
                       struct view *kept);
 void limber_blas_restore(const struct job *j, enum part part, int64_t m, int64_t n, struct view v,
                          struct view kept);
 bool limber_blas_is_finite(const struct job *j, enum part part, int64_t m, int64_t n,
                            struct view v);
-/* Negates the imaginary parts; make_real sets those of a diagonal to 0. */
+/* conjugate negates imaginary parts; make_real clears those of the diagonal. */
 void limber_blas_conjugate(const struct job *j, int64_t m, int64_t n, struct view v);
 void limber_blas_make_real(const struct job *j, int64_t n, struct view v);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cblas_qgemm of QBLAS, the BLAS of binary128 behind numpy-quaddtype: correctly rounded unless a
- * contract is stated. */
+ * cblas_qgemm of QBLAS, the binary128 BLAS of numpy-quaddtype: correctly rounded unless a contract
+ * is stated. */
 #include "entries.h"
 #include "product.h"
 
@@ -19,12 +19,12 @@ typedef long double quad;
         const quad *b, int ldb, quad beta, quad *c, int ldc
 #define PASS order, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc
 
-static char letter(int op)
+static char op_letter(int op)
 {
     return op == 111 ? 'N' : op == 112 ? 'T' : op == 113 ? 'C' : 0;
 }
 
-static limber_matrix matrix(const struct request *r, const struct argument *x)
+static limber_matrix matrix_of(const struct request *r, const struct argument *x)
 {
     const struct view v = limber_blas_view(r, x);
 
@@ -35,21 +35,21 @@ static limber_status multiply(const struct request *r, const limber_contract *co
                               limber_report *report)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
-    const limber_matrix c = matrix(r, &r->c);
+    const limber_matrix c = matrix_of(r, &r->c);
 
     x.m = r->m;
     x.n = r->n;
     x.k = r->k;
     x.alpha = r->alpha;
     x.beta = r->beta;
-    x.a = matrix(r, &r->a);
-    x.b = matrix(r, &r->b);
+    x.a = matrix_of(r, &r->a);
+    x.b = matrix_of(r, &r->b);
     x.c = (limber_output){ (void *)(uintptr_t)c.data, c.format, c.row_stride, c.col_stride };
     x.contract = contract;
     return limber_run(limber_blas_context(), &x, report);
 }
 
-static void count(const struct request *r, const limber_report *report, const char *why_not)
+static void count_call(const struct request *r, const limber_report *report, const char *why_not)
 {
     const struct interpose_result t = { .routine = r->name,
                                         .m = r->m,
@@ -67,7 +67,7 @@ static void count(const struct request *r, const limber_report *report, const ch
     interpose_count(&t);
 }
 
-/* False: the QBLAS behind is to compute.  Without one there is nothing that would. */
+/* False: the QBLAS behind computes. alone: there is none, so Limber must. */
 static bool serve(struct request *r, bool alone)
 {
     static const limber_contract correct = { .size = sizeof(limber_contract),
@@ -92,7 +92,7 @@ static bool serve(struct request *r, bool alone)
         interpose_message("%s %d x %d x %d %s, by %s", r->name, (int)r->m, (int)r->n, (int)r->k,
                           r->contract, report.scheme);
     if (status == LIMBER_STATUS_OK)
-        count(r, &report, NULL);
+        count_call(r, &report, NULL);
     return status == LIMBER_STATUS_OK || alone;
 }
 
@@ -111,8 +111,8 @@ PUBLIC void cblas_qgemm(QGEMM)
                          .k = k,
                          .alpha = &alpha,
                          .beta = &beta,
-                         .a = { a, letter(op_a), lda },
-                         .b = { b, letter(op_b), ldb },
+                         .a = { a, op_letter(op_a), lda },
+                         .b = { b, op_letter(op_b), ldb },
                          .c = { c, 'N', ldc } };
     INTERPOSE_UNCANCELLED;
     const int wrong = limber_blas_wrong(&r);

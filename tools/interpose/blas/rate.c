@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The time of the BLAS behind, for reports.  It is measured by products of sizes like those that
- * are asked for, once for each class of sizes. */
+ * Estimates the time of the BLAS behind, for reports.  It times products of similar sizes, once for
+ * each class of sizes. */
 #define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "product.h"
 
@@ -9,9 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Sides are exact up to EXACT.  Beyond, powers of two to MOST stand for them; to LONG where both
- * other sides are at most EXACT, because such a product of MOST takes hardly longer than a call.
- * Of products of more than LARGE multiply-adds FEW_SAMPLES are enough. */
+/* Sizes up to EXACT are used as they are, larger ones are rounded to powers of two.  The largest is
+ * MOST, or LONG if both other sizes are at most EXACT, because such a product with MOST takes
+ * hardly longer than a call.  FEW_SAMPLES are enough for products of more than LARGE
+ * multiply-adds. */
 enum {
     MOST = 256,
     LONG = 1 << 16,
@@ -34,10 +35,10 @@ double limber_blas_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of a product alone, with the reading of the clock, as what Limber takes is counted.  A
- * 32-bit integer is the first half of a 64-bit one (little-endian). */
-static double time_of(gemm *behind, const int64_t size[3], const void *alpha, char *memory,
-                      size_t each)
+/* Seconds of a product including one clock reading, as for Limber's products.  A 32-bit integer is
+ * the first half of a 64-bit one (little-endian). */
+static double time_product(gemm *behind, const int64_t size[3], const void *alpha, char *memory,
+                           size_t each)
 {
     static const double zero[2];
     const int64_t m = size[0], n = size[1], k = size[2];
@@ -55,7 +56,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Operands have no zeros, which some libraries leave out. */
+/* Allocates operands without zeros, which some libraries skip. */
 static char *make_operands(const struct request *r, const int64_t size[3], size_t each)
 {
     size_t count = (size_t)(size[0] * size[2] + size[2] * size[1] + size[0] * size[1]);
@@ -70,7 +71,7 @@ static char *make_operands(const struct request *r, const int64_t size[3], size_
     return memory;
 }
 
-/* Seconds of a product of that size: the median of a few, since others may use the machine. */
+/* Median seconds of a product of that size; a median, since other programs may use the machine. */
 static double measure(const struct request *r, const int64_t size[3])
 {
     const char routine[] = { r->type, 'g', 'e', 'm', 'm', 0 };
@@ -87,16 +88,16 @@ static double measure(const struct request *r, const int64_t size[3])
     memory = behind ? make_operands(r, size, each) : NULL;
     if (!memory)
         return 0;
-    time_of(behind, size, alpha, memory, each);
+    time_product(behind, size, alpha, memory, each);
     for (int i = 0; i < samples; i++)
-        seconds[i] = time_of(behind, size, alpha, memory, each);
+        seconds[i] = time_product(behind, size, alpha, memory, each);
     free(memory);
     qsort(seconds, (size_t)samples, sizeof *seconds, compare);
     return seconds[samples / 2];
 }
 
-/* The nearest power of two, at most `most`. */
-static int64_t class_of(int64_t n, int64_t most)
+/* Rounds n to the nearest power of two, at most `most`. */
+static int64_t round_to_class(int64_t n, int64_t most)
 {
     int64_t p = 1;
 
@@ -105,17 +106,17 @@ static int64_t class_of(int64_t n, int64_t most)
     return p > 1 && p - n > n - p / 2 ? p / 2 : p;
 }
 
-/* ---- shapes that were measured --------------------------------------------------------------- */
+/* ---- measured shapes ------------------------------------------------------------------------- */
 
 INTERPOSE_LOCK(lock)
 
 struct shape {
-    char type; /* 0: free */
+    char type; /* 0: unused entry */
     int64_t size[3];
     double seconds;
 };
 
-/* The place of a shape, where it is or where it can be put; the lock is held. */
+/* The hash table's entry for a shape, or an unused entry.  The lock is held. */
 static struct shape *find_shape(char type, const int64_t size[3])
 {
     static struct shape all[SHAPES];
@@ -128,9 +129,9 @@ static struct shape *find_shape(char type, const int64_t size[3])
     return s;
 }
 
-static int shapes; /* that were measured */
+static int shapes; /* number of measured shapes */
 
-/* Seconds of a product like one of that size, which is measured at first; the lock is held. */
+/* Seconds of a product of this size, measured at the first call.  The lock is held. */
 static double seconds_of(const struct request *r, const int64_t size[3])
 {
     struct shape *s = find_shape(r->type, size);
@@ -149,27 +150,27 @@ static double seconds_of(const struct request *r, const int64_t size[3])
 double limber_blas_original(const struct request *r, double work)
 {
     static const int64_t tiny[3] = { 2, 2, 2 };
-    /* most of a system's time is that of its factors, however few right sides it has */
+    /* factorisation dominates a solver's time, however few right sides there are */
     const bool factors = r->routine == LAPACK_GESV || r->routine == LAPACK_POSV;
     const double count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1;
     int64_t size[3] = { r->m, factors ? r->m : r->n, r->k };
-    int sides = 0; /* that are long */
+    int sides = 0; /* number of sizes above EXACT */
     double call, least;
 
     if (r->m <= 0 || r->n <= 0 || r->k <= 0)
         return 0;
     pthread_mutex_lock(&lock);
-    /* all powers of two, of four types, find room in the other half of the table */
+    /* the table's other half has room for all powers of two in four types */
     for (int i = 0; i < 3; i++)
         sides += size[i] > EXACT;
     for (int i = 0; i < 3; i++)
         if (size[i] > EXACT || shapes > SHAPES / 2)
-            size[i] = class_of(size[i], sides == 1 ? LONG : MOST);
+            size[i] = round_to_class(size[i], sides == 1 ? LONG : MOST);
     call = seconds_of(r, size);
     least = seconds_of(r, tiny);
     pthread_mutex_unlock(&lock);
     least = least < call ? least : call;
-    /* a part of a call's time does not depend on the work */
+    /* subtract the fixed overhead of a call before scaling by the work */
     return count * least +
            (call - least) * work / ((double)size[0] * (double)size[1] * (double)size[2]);
 }

@@ -35,8 +35,11 @@ void limber_blas_leave(void)
 
 static void print_call(const struct request *r, const char *text)
 {
-    interpose_message("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
-                      (long long)r->k, text);
+    if (r->routine >= BLAS_GEMV && limber_blas_is_vector(r))
+        interpose_message("%s %lld x %lld %s", r->name, (long long)r->m, (long long)r->n, text);
+    else
+        interpose_message("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
+                          (long long)r->k, text);
 }
 
 /* The leading terms of LAPACK Working Note 18's counts, halved. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * symm and hemm.  The full matrix is written out, panel by panel, so that every element of the
- * result is one sum. */
+ * symm and hemm.  The symmetric matrix is expanded panel by panel, so that each element of the
+ * result is a single sum. */
 #include "product.h"
 
 #include <stdlib.h>
 
 enum { PANEL_BYTES = 16 << 20, LEAST_ROWS = 128 };
 
-/* Rows [i, i + p) of the symmetric n x n matrix of which s holds a triangle. */
-static void write_out(const struct job *j, struct view s, bool upper, int64_t n, int64_t i,
-                      int64_t p, struct view to)
+/* Expands rows [i, i + p) of the symmetric n x n matrix of which s has one triangle. */
+static void expand_rows(const struct job *j, struct view s, bool upper, int64_t n, int64_t i,
+                        int64_t p, struct view to)
 {
     struct view mirror = limber_blas_transposed(s), diagonal = limber_blas_at(j, to, 0, i);
     int64_t mirrored = upper ? 0 : i, end = upper ? i + p : n, right = i + p;
@@ -26,7 +26,7 @@ static void write_out(const struct job *j, struct view s, bool upper, int64_t n,
         limber_blas_make_real(j, p, diagonal);
 }
 
-static int64_t rows_at_once(const struct job *j, int64_t n)
+static int64_t panel_rows(const struct job *j, int64_t n)
 {
     int64_t rows = PANEL_BYTES / ((int64_t)j->size * n);
 
@@ -35,13 +35,13 @@ static int64_t rows_at_once(const struct job *j, int64_t n)
 }
 
 /* c = alpha S b + beta c; S is n x n and b has `wide` columns. */
-static bool by_panels(struct job *j, struct view s, bool upper, int64_t n, int64_t wide,
-                      struct view b, struct view c, struct view panel, int64_t rows)
+static bool multiply_panels(struct job *j, struct view s, bool upper, int64_t n, int64_t wide,
+                            struct view b, struct view c, struct view panel, int64_t rows)
 {
     for (int64_t i = 0; i < n; i += rows) {
         int64_t p = rows < n - i ? rows : n - i;
 
-        write_out(j, s, upper, n, i, p, panel);
+        expand_rows(j, s, upper, n, i, p, panel);
         if (!limber_blas_multiply(j, p, wide, n, &j->alpha, panel, b, &j->beta,
                                   limber_blas_at(j, c, i, 0)))
             return false;
@@ -55,10 +55,11 @@ bool limber_blas_symm(struct job *j)
     struct view s = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b),
                 c = limber_blas_view(r, &r->c);
     struct view panel, before = { NULL };
-    int64_t n = r->k, wide = r->side == 'L' ? r->n : r->m, rows = rows_at_once(j, n);
+    int64_t n = r->k, wide = r->side == 'L' ? r->n : r->m, rows = panel_rows(j, n);
     bool done;
 
-    /* the reference BLAS multiplies a real diagonal by an infinity as a real product */
+    /* the reference BLAS multiplies the real diagonal as real numbers; by infinities this
+     * differs */
     if (r->routine == BLAS_HEMM &&
         !(limber_blas_is_finite(j, WHOLE, r->m, r->n, b) &&
           limber_blas_is_finite(j, r->uplo == 'U' ? UPPER : LOWER, n, n, s)))
@@ -66,13 +67,13 @@ bool limber_blas_symm(struct job *j)
     panel = limber_blas_fresh(j, rows, n);
     if (!panel.data)
         return false;
-    if (r->side == 'R') {       /* C^T = S^T B^T, and S^T is S, or its conjugate */
+    if (r->side == 'R') {       /* C^T = S^T B^T; S^T is S, or its conjugate */
         b = limber_blas_transposed(b);
         c = limber_blas_transposed(c);
         panel.conj = r->routine == BLAS_HEMM;
     }
     done = (rows == n || limber_blas_keep(j, WHOLE, n, wide, c, &before)) &&
-           by_panels(j, s, r->uplo == 'U', n, wide, b, c, panel, rows);
+           multiply_panels(j, s, r->uplo == 'U', n, wide, b, c, panel, rows);
     if (!done)
         limber_blas_restore(j, WHOLE, n, wide, c, before);
     free(before.data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gemmt, syrk, herk, syr2k and her2k: a triangle of a product.  Blocks off the diagonal are
- * computed in C.  Blocks on the diagonal are computed in separate memory, so that the other
- * triangle is neither read nor written. */
+ * gemmt, syrk, herk, syr2k and her2k: one triangle of a product.  Off-diagonal blocks are computed
+ * in C.  Diagonal blocks are computed in separate memory, so that the other triangle is neither
+ * read nor written. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { BLOCK = 128 };
 
-/* A triangle of c = alpha a b + beta c, n x n. */
+/* One triangle of the n x n update c = alpha a b + beta c. */
 struct task {
     bool upper, hermitian;
     int64_t n, k;
@@ -17,8 +17,8 @@ struct task {
     struct view a, b, c, block;
 };
 
-/* The w columns from i on. */
-static bool on_diagonal(struct job *j, const struct task *t, int64_t i, int64_t w)
+/* Computes the diagonal block of w columns from i on. */
+static bool update_diagonal(struct job *j, const struct task *t, int64_t i, int64_t w)
 {
     enum part part = t->upper ? UPPER : LOWER;
     struct view c = limber_blas_at(j, t->c, i, i), block = t->block;
@@ -38,13 +38,13 @@ static bool on_diagonal(struct job *j, const struct task *t, int64_t i, int64_t 
     return true;
 }
 
-static bool compute(struct job *j, const struct task *t)
+static bool update_blocks(struct job *j, const struct task *t)
 {
     for (int64_t i = 0; i < t->n; i += BLOCK) {
         int64_t w = BLOCK < t->n - i ? BLOCK : t->n - i;
         int64_t from = t->upper ? 0 : i + w, rows = t->upper ? i : t->n - from;
 
-        if (!on_diagonal(j, t, i, w) ||
+        if (!update_diagonal(j, t, i, w) ||
             (rows &&
              !limber_blas_multiply(j, rows, w, t->k, &t->alpha, limber_blas_at(j, t->a, from, 0),
                                    limber_blas_at(j, t->b, 0, i), &t->beta,
@@ -54,7 +54,7 @@ static bool compute(struct job *j, const struct task *t)
     return true;
 }
 
-/* Each task adds to the result of the one before. */
+/* Computes updates in sequence; each adds to the result of the previous one. */
 static bool compute_all(struct job *j, struct task *t, int tasks)
 {
     const struct request *r = j->r;
@@ -65,7 +65,7 @@ static bool compute_all(struct job *j, struct task *t, int tasks)
 
     for (int i = 0; i < tasks && done; i++) {
         t[i].block = block;
-        done = compute(j, &t[i]);
+        done = update_blocks(j, &t[i]);
     }
     if (!done)
         limber_blas_restore(j, part, r->n, r->n, t->c, before);
@@ -81,8 +81,8 @@ static struct view adjoint(struct view v, bool hermitian)
     return v;
 }
 
-/* If both alphas are equal, alpha a b' + alpha b a' is one product of [a b] and [b a]. */
-static bool side_by_side(struct job *j, struct task *t, struct view a, struct view b)
+/* Computes alpha a b' + alpha b a' as a single product of [a b] and [b a]. */
+static bool update_joined(struct job *j, struct task *t, struct view a, struct view b)
 {
     struct view both = limber_blas_fresh(j, t->n, 3 * t->k);
     bool done;
@@ -101,7 +101,7 @@ static bool side_by_side(struct job *j, struct task *t, struct view a, struct vi
     return done;
 }
 
-static bool one_by_one(struct job *j, const struct task *t, struct view a, struct view b)
+static bool update_twice(struct job *j, const struct task *t, struct view a, struct view b)
 {
     struct task two[2] = { *t, *t };
 
@@ -115,7 +115,7 @@ static bool one_by_one(struct job *j, const struct task *t, struct view a, struc
     return compute_all(j, two, 2);
 }
 
-/* op(A) is n x k, and so is op(B) of syr2k and her2k. */
+/* op(A) is n x k, as is op(B) of syr2k and her2k. */
 bool limber_blas_triangle(struct job *j)
 {
     const struct request *r = j->r;
@@ -133,9 +133,9 @@ bool limber_blas_triangle(struct job *j)
     if (limber_blas_is(j, &j->beta, 1) && (r->k == 0 || limber_blas_is(j, &j->alpha, 0)))
         return true;
     if (r->routine == BLAS_HER2K && !limber_blas_is_real(j, &j->alpha))
-        return one_by_one(j, &t, a, b);
+        return update_twice(j, &t, a, b);
     if (r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K)
-        return side_by_side(j, &t, a, b);
+        return update_joined(j, &t, a, b);
     if (r->routine != BLAS_GEMMT)
         t.b = adjoint(a, t.hermitian);
     return compute_all(j, &t, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trmm and trsm from either side as from the left: B op(A) is the transpose of op(A)^T B^T. */
+ * trmm and trsm with the triangle on the right are reduced to the left: B op(A) is the transpose of
+ * op(A)^T B^T. */
 #ifndef LIMBER_BLAS_TRIANGULAR_H
 #define LIMBER_BLAS_TRIANGULAR_H
 
@@ -22,8 +23,8 @@ static inline struct triangular limber_blas_triangular(const struct request *r)
                                 left ? r->n : r->m };
 }
 
-/* substitute.c: solves rows [i, i + p), p at most LIMBER_BLAS_SUBSTITUTE, of the triangle in an order
- * that is stated: the right side is multiplied by alpha before. */
+/* substitute.c: solves rows [i, i + p) of the triangle by substitution in a stated order of sums,
+ * for p up to LIMBER_BLAS_SUBSTITUTE.  The right side is multiplied by alpha first. */
 enum { LIMBER_BLAS_SUBSTITUTE = 32 };
 void limber_blas_substitute(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
                             const union scalar *alpha);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trmm.  Blocks of rows of the triangle, with zeros written out, are multiplied by the rows of the
- * other matrix that they meet.  The result is in separate memory until it is complete. */
+ * trmm.  Blocks of rows of the triangle are expanded with explicit zeros, and multiplied by the
+ * matching rows of the other matrix.  The result is in separate memory until it is complete. */
 #include "product.h"
 #include "triangular.h"
 
@@ -9,12 +9,12 @@
 
 enum { BLOCK = 128 };
 
-/* A zero that is written out would turn an infinity into NaN. */
+/* An explicit zero times an infinity would give NaN. */
 static const char not_finite[] = "a or b is not finite";
 
-/* Rows [i, i + p), columns [from, to) of the triangle, which has its diagonal at column i. */
-static void write_out(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
-                      int64_t from, int64_t to, struct view panel)
+/* Expands rows [i, i + p), columns [from, to) of the triangle; its diagonal begins at column i. */
+static void expand_block(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
+                         int64_t from, int64_t to, struct view panel)
 {
     union scalar one = limber_blas_scalar(j, 1, 0);
     struct view block = limber_blas_at(j, panel, 0, i - from);
@@ -38,7 +38,7 @@ static bool compute(struct job *j, const struct triangular *t, struct view panel
         int64_t from = t->upper ? i : 0, to = t->upper ? t->n : i + p;
 
         panel.col = p;
-        write_out(j, t, i, p, from, to, panel);
+        expand_block(j, t, i, p, from, to, panel);
         if (!limber_blas_is_finite(j, WHOLE, p, to - from, panel))
             return limber_blas_fail(j, not_finite);
         if (!limber_blas_multiply(j, p, t->wide, to - from, &j->alpha, panel,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trsm.  One product subtracts all that is already solved from a large block of the right side, and
- * again from each small block in it.  Then the BLAS behind solves the block's small triangle; under
- * `reproducible` substitute.c does. */
+ * trsm.  For a large block of right sides, one product subtracts everything that is already solved,
+ * and again for each small block in it.  Then the BLAS behind solves the small triangle; under
+ * `reproducible`, substitute.c does. */
 #include "product.h"
 #include "triangular.h"
 
@@ -13,8 +13,8 @@ typedef void trsm(const char *, const char *, const char *, const char *, const 
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
-/* Rows [i, i + p), which the BLAS sees as Fortran's columns.  A 32-bit integer is the first half of a
- * 64-bit one (little-endian). */
+/* Solves rows [i, i + p).  They are columns for the Fortran BLAS if the matrices are row-major.  A
+ * 32-bit integer is the first half of a 64-bit one (little-endian). */
 static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i,
                         int64_t p, const union scalar *alpha)
 {
@@ -31,7 +31,7 @@ static void solve_block(const struct job *j, const struct triangular *t, trsm *s
           &r->a.lead, limber_blas_at(j, t->b, i, 0).data, &r->b.lead, 1, 1, 1, 1);
 }
 
-/* Rows [first, first + n), whose rows of the solution outside are subtracted already. */
+/* Solves rows [first, first + n); the contribution of rows solved earlier is already subtracted. */
 static bool compute(struct job *j, const struct triangular *t, trsm *solve, int64_t first,
                     int64_t n, const union scalar *alpha)
 {
@@ -72,7 +72,8 @@ bool limber_blas_trsm(struct job *j)
         *(void **)&solve = limber_blas_sibling(j->r, routine);
     if (!own && !solve)
         return limber_blas_fail(j, "no BLAS solves its blocks");
-    /* a BLAS may skip what a zero of the solution meets; it divides by the diagonal itself */
+    /* a BLAS may skip zeros of the solution, which hides infinities off the diagonal; it divides by
+     * the diagonal itself */
     if (!own && !limber_blas_is_finite(j, t.upper ? UPPER : LOWER, t.n - 1, t.n - 1,
                                        limber_blas_at(j, t.a, !t.upper, t.upper)))
         return limber_blas_fail(j, "a is not finite");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The library before cuBLAS: Limber computes the products for which the user states a contract.
- * The few types and constants of cuBLAS that matter are declared here, so that building needs no
- * CUDA. */
+ * The library in front of cuBLAS: Limber computes the products for which the user states a
+ * contract, and forwards all other calls.  The types and constants of cuBLAS that are needed are
+ * declared here, so that building needs no CUDA. */
 #ifndef LIMBER_CUBLAS_H
 #define LIMBER_CUBLAS_H
 
@@ -14,7 +14,7 @@ enum { CUBLAS_SUCCESS = 0, CUBLAS_NOT_INITIALIZED = 1 };
 enum { CUBLAS_N = 0, CUBLAS_T = 1, CUBLAS_C = 2 };
 enum { CUBLAS_POINTER_HOST = 0, CUBLAS_POINTER_DEVICE = 1 };
 
-/* cudaDataType: real types, and C, which is R + 4 up to 32I. */
+/* cudaDataType: R is real, C complex; C is R + 4 up to 32I */
 enum {
     CUDA_R_32F = 0,
     CUDA_R_64F = 1,
@@ -46,37 +46,39 @@ enum {
 enum form { FORM_one, FORM_strided, FORM_array };
 
 struct side {
-    const void *data;           /* FORM_array: addresses in device memory */
+    /* matrix, or for FORM_array an array of addresses in device memory */
+    const void *data;
     int type, op;
     int64_t lead, step;
 };
 
-/* A call as the program made it. */
+/* A call with the program's arguments. */
 struct request {
     const char *name;
-    const void *caller;         /* an address in the code that called */
+    const void *caller;         /* an address in the calling code */
     void *handle;
     enum form form;
     int64_t m, n, k, count;
     const void *alpha, *beta;
     struct side a, b, c;
-    int compute;                /* 0: of c's type, where the function's name says it */
-    int products;               /* of complex matrices: 3 or 4 */
+    /* cublasComputeType_t; 0: C's type, for functions named by type such as cublasDgemm */
+    int compute;
+    int products;               /* real multiplications per product of complex numbers: 3 or 4 */
 };
 
-/* serve.c.  True: the product is computed.  False: the caller asks cuBLAS. */
+/* serve.c.  True: the product is computed.  False: the caller forwards the call to cuBLAS. */
 bool limber_cublas_serve(const struct request *r);
 
-/* real.c: the real function of cuBLAS.  NULL: there is none; a message is printed once.  While
- * `inside` is not 0 cuBLAS is working, and its own calls go to it. */
+/* real.c: cuBLAS's own function.  NULL: not found; a message is printed once.  While
+ * limber_cublas_inside is not 0, this thread is in cuBLAS, whose calls to itself are forwarded. */
 void *limber_cublas_real(const char *name, const void *caller);
 extern _Thread_local int limber_cublas_inside;
 
-/* device.c: memory and streams, by the driver.  Without a driver all memory is the host's. */
+/* device.c: memory and streams by the CUDA driver.  Without a driver all memory is host memory. */
 int limber_cublas_device(void);
 bool limber_cublas_is_device(const void *p);
 bool limber_cublas_is_capturing(void *stream);
-/* Copies from host or device memory, in the stream's order, and waits. */
+/* Copies from host or device memory to the host in the stream's order, and waits. */
 bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream);
 
 #endif

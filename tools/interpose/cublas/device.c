@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The few functions of the CUDA driver that a call needs, opened at run time. */
+ * The few CUDA driver functions that a call needs, looked up at run time. */
 #include "cublas.h"
 
 #include <limber/environment.h>
@@ -37,7 +37,7 @@ static void open_driver(void)
     has_driver = library != NULL;
 }
 
-static bool ready(void)
+static bool is_ready(void)
 {
     pthread_once(&opened, open_driver);
     return has_driver;
@@ -47,31 +47,32 @@ int limber_cublas_device(void)
 {
     int device;
 
-    return ready() && driver.cuCtxGetDevice(&device) == 0 ? device : 0;
+    return is_ready() && driver.cuCtxGetDevice(&device) == 0 ? device : 0;
 }
 
-/* The driver refuses addresses that it does not know: they are the host's. */
+/* The driver refuses unknown addresses, which are host memory. */
 bool limber_cublas_is_device(const void *p)
 {
     unsigned type = 0;
 
-    return ready() && p &&
+    return is_ready() && p &&
            driver.cuPointerGetAttribute(&type, ATTRIBUTE_MEMORY_TYPE, (uintptr_t)p) == 0 &&
            type != 0 && type != MEMORY_HOST;
 }
 
-/* If the driver cannot say, a capture is assumed, because copies would break one. */
+/* If the driver cannot tell, assumes a capture, because a copy would invalidate it. */
 bool limber_cublas_is_capturing(void *stream)
 {
     int status = CAPTURE_NONE;
 
-    return ready() && (driver.cuStreamIsCapturing(stream, &status) != 0 || status != CAPTURE_NONE);
+    return is_ready() &&
+           (driver.cuStreamIsCapturing(stream, &status) != 0 || status != CAPTURE_NONE);
 }
 
 bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream)
 {
     if (!limber_cublas_is_device(from)) {
-        if (ready() && driver.cuStreamSynchronize(stream) != 0)
+        if (is_ready() && driver.cuStreamSynchronize(stream) != 0)
             return false;
         memcpy(to, from, bytes);
         return true;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions that stand before those of cuBLAS.  Each fills a request.  If the request is not
- * served, it calls the real function. */
+ * The exported functions with cuBLAS names.  Each fills a request.  If it is not served, the real
+ * function is called. */
 #include "cublas.h"
 #include "entries.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* 0 stands for what the function's name says, which these do not. */
+/* In a request, 0 means the type in the function's name, which these functions do not have. */
 #define STATED(COMPUTE) .compute = (COMPUTE) ? (COMPUTE) : -1
 
 #define COMMON(NAME, FORM, COUNT) \
     .name = #NAME, .caller = __builtin_return_address(0), .handle = handle, .form = FORM, .m = m, \
     .n = n, .k = k, .count = COUNT, .alpha = alpha, .beta = beta
 
-/* Declares, serves or calls the real one; arguments in the order of their parameters. */
+/* Serves the request or calls the real function with these arguments, and returns its status. */
 #define HAND_ON(NAME, PARAMS, ...) \
     do { \
         int (*real)(PARAMS), status; \

@@ -17,7 +17,7 @@
     CUBLAS_BOTH(ROW, cublasCgemm3m, CUDA_C_32F, 3) \
     CUBLAS_BOTH(ROW, cublasZgemm3m, CUDA_C_64F, 3)
 
-/* The same with arrays of addresses in device memory, and the number of products. */
+/* Batched functions: arrays of addresses in device memory, and the number of products. */
 #define CUBLAS_ARRAY(ROW) \
     CUBLAS_BOTH(ROW, cublasSgemmBatched, CUDA_R_32F, 0) \
     CUBLAS_BOTH(ROW, cublasDgemmBatched, CUDA_R_64F, 0) \
@@ -25,7 +25,7 @@
     CUBLAS_BOTH(ROW, cublasZgemmBatched, CUDA_C_64F, 4) \
     CUBLAS_BOTH(ROW, cublasCgemm3mBatched, CUDA_C_32F, 3)
 
-/* The same with a step behind each leading dimension, and the number of products. */
+/* Strided batches: a stride after each leading dimension, and the number of products. */
 #define CUBLAS_STRIDED(ROW) \
     CUBLAS_BOTH(ROW, cublasSgemmStridedBatched, CUDA_R_32F, 0) \
     CUBLAS_BOTH(ROW, cublasDgemmStridedBatched, CUDA_R_64F, 0) \

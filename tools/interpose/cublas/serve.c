@@ -98,7 +98,7 @@ static bool leads(const struct side *s, int64_t rows, int64_t cols)
     return s->lead >= (least > 1 ? least : 1);
 }
 
-/* What cuBLAS itself refuses, or has nothing to do for. */
+/* Returns whether the arguments are valid and the product is not empty; cuBLAS handles the rest. */
 static bool check_sizes(struct work *w)
 {
     const struct request *r = w->r;
@@ -373,8 +373,8 @@ static bool fetch_operand(struct work *w, const struct side *s, int which, int64
     return room && limber_cublas_fetch(room, from, (size_t)bytes, w->queue.stream);
 }
 
-/* What cuBLAS refuses, what is being recorded into a graph and what alpha = 0 leaves unread are not
- * kept. */
+/* Saves the operands (LIMBER_CAPTURE), except in calls that cuBLAS refuses, calls recorded into a
+ * graph, and calls with alpha = 0, which do not read them. */
 static void capture(struct work *w)
 {
     const struct request *r = w->r;
@@ -402,7 +402,7 @@ static void capture(struct work *w)
     }
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static void record(const struct work *w, bool served)
 {

@@ -22,10 +22,11 @@ bool interpose_is_ours(const void *address)
     return interpose_object_of(address) == interpose_object_of(&here);
 }
 
-/* ---- what is loaded -------------------------------------------------------------------------- */
+/* ---- loaded objects -------------------------------------------------------------------------- */
 
-/* The function that the object with this file's name gives.  Its handle is kept if one is found. */
-static void *look_in(const char *file, const char *name, interpose_suits *suits)
+/* Looks the function up in the object of this file.  If it is found, the object's handle stays
+ * open. */
+static void *find_in_file(const char *file, const char *name, interpose_suits *suits)
 {
     void *object = dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
     void *f = object ? dlsym(object, name) : NULL;
@@ -41,7 +42,7 @@ void *interpose_beside(const char *name, const void *caller, interpose_suits *su
 {
     Dl_info at;
 
-    return dladdr(caller, &at) ? look_in(at.dli_fname, name, suits) : NULL;
+    return dladdr(caller, &at) ? find_in_file(at.dli_fname, name, suits) : NULL;
 }
 
 struct files {
@@ -73,14 +74,14 @@ void *interpose_anywhere(const char *name, interpose_suits *suits)
     dl_iterate_phdr(note_file, &files);
     for (size_t i = 0; i < files.n; i++) {
         if (!f && *files.list[i])
-            f = look_in(files.list[i], name, suits);
+            f = find_in_file(files.list[i], name, suits);
         free(files.list[i]);
     }
     free(files.list);
     return f;
 }
 
-/* ---- what was found -------------------------------------------------------------------------- */
+/* ---- cache of look-ups ----------------------------------------------------------------------- */
 
 static struct interpose_found *_Atomic table[256];
 static atomic_uint generation;
@@ -95,7 +96,7 @@ void interpose_forget(void)
     generation++;
 }
 
-static struct interpose_found *_Atomic *slot(const char *name, const void *caller)
+static struct interpose_found *_Atomic *bucket_of(const char *name, const void *caller)
 {
     uintptr_t h = (uintptr_t)caller;
 
@@ -106,7 +107,7 @@ static struct interpose_found *_Atomic *slot(const char *name, const void *calle
 
 struct interpose_found *interpose_find(const char *name, const void *caller)
 {
-    struct interpose_found *f = *slot(name, caller);
+    struct interpose_found *f = *bucket_of(name, caller);
 
     while (f && (f->caller != caller || f->when != generation || strcmp(f->name, name) != 0))
         f = f->next;
@@ -117,13 +118,13 @@ struct interpose_found *interpose_keep(const char *name, const void *caller, voi
                                        unsigned when)
 {
     struct interpose_found *f = malloc(sizeof *f + strlen(name) + 1);
-    struct interpose_found *_Atomic *at = slot(name, caller);
+    struct interpose_found *_Atomic *at = bucket_of(name, caller);
     Dl_info in;
 
     if (!f)
         return NULL;
     if (function && dladdr(function, &in))
-        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY); /* so that it is not unloaded */
+        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY); /* keeps the object from being unloaded */
     f->caller = caller;
     f->function = function;
     f->when = when;

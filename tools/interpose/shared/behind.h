@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where the functions behind are searched: among the objects that the process has loaded. */
+ * Looks up the functions to which calls are forwarded, among the objects that the process has
+ * loaded. */
 #ifndef LIMBER_INTERPOSE_BEHIND_H
 #define LIMBER_INTERPOSE_BEHIND_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The address at which the object that holds `address` lies; NULL: no object does. */
+/* Load address of the object that contains `address`; NULL: none does. */
 void *interpose_object_of(const void *address);
 bool interpose_is_ours(const void *address);
 
-/* Whether a function of that name, found by way of an object's handle, may be called. */
+/* Whether a function that was found in an object may be called. */
 typedef bool interpose_suits(void *object, const char *name, void *function);
 
-/* A function of the object that holds `caller`, or of what that is linked with: plugins are loaded
- * apart from the global scope.  The object is not unloaded then. */
+/* Looks a function up in the object that contains `caller` and in its dependencies, because plugins
+ * are loaded outside the global scope.  Prevents the object from being unloaded. */
 void *interpose_beside(const char *name, const void *caller, interpose_suits *suits);
-/* The first in any object that is loaded, in their order.  Who calls by an address need not be
- * linked with the library: SciPy's modules have addresses from cython_lapack. */
+/* Looks a function up in all loaded objects, in load order.  A caller by address need not be linked
+ * with the library: SciPy's modules get addresses from cython_lapack. */
 void *interpose_anywhere(const char *name, interpose_suits *suits);
 
-/* What was found for callers at one address, or with NULL for all; function NULL: nothing.  Never
- * freed; the function's object stays. */
+/* A cached look-up, for callers at one address, or NULL for all. function NULL: it was not found.
+ * Entries are never freed, and the function's object stays loaded. */
 struct interpose_found {
     const void *caller;
     void *function;
-    unsigned when; /* the generation that it was found in */
-    atomic_int wide; /* for the caller's own use; -1 at first */
+    unsigned when; /* generation of the look-up */
+    atomic_int wide; /* free for the user; initially -1 */
     struct interpose_found *next;
     char name[];
 };
-/* A new generation forgets what was found before. */
+/* interpose_forget starts a new generation, which invalidates all entries. */
 unsigned interpose_generation(void);
 void interpose_forget(void);
 struct interpose_found *interpose_find(const char *name, const void *caller);
-/* NULL: no memory. */
+/* Adds an entry; NULL: out of memory. */
 struct interpose_found *interpose_keep(const char *name, const void *caller, void *function,
                                        unsigned when);
 

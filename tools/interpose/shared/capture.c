@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Keeps the operands of products in a folder, as .npy files and a line of JSON a product, up to a
- * number of bytes.  A file appears with all of its content; a line names files that are there. */
+ * Stores the operands of products in a folder: .npy files, and a line of JSON for each product, up
+ * to a limit of bytes.  Files appear complete, and lines name existing files only. */
 #define _GNU_SOURCE     /* asprintf */
 #include "capture.h"
 
@@ -19,17 +19,18 @@
 enum { HEADER = 128, LINE = 1024 };
 
 INTERPOSE_LOCK(one)
-static int64_t used; /* bytes of this process */
-static int calls; /* products that are kept */
-static long long began; /* seconds; tells runs with one process identity apart */
-static bool ended; /* by the limit or a failure */
+static int64_t used; /* bytes written by this process */
+static int calls; /* products captured */
+/* start time in seconds; distinguishes processes with the same identity in file names */
+static long long began;
+static bool ended; /* after the limit or a failure nothing more is captured */
 
-static size_t size_of(const struct capture_operand *o)
+static size_t element_size(const struct capture_operand *o)
 {
     return (size_t)o->format.size << o->pairs;
 }
 
-/* Files have no type of this format's: its numbers are kept in binary32. */
+/* Whether .npy has no type for the format; such numbers are stored in binary32. */
 static bool is_widened(const struct capture_operand *o)
 {
     return o->format.kind == LIMBER_KIND_FLOAT && o->format.size <= 2 &&
@@ -38,10 +39,10 @@ static bool is_widened(const struct capture_operand *o)
 
 static size_t stored_size(const struct capture_operand *o)
 {
-    return is_widened(o) ? 4 : size_of(o);
+    return is_widened(o) ? 4 : element_size(o);
 }
 
-static const char *type_of(const struct capture_operand *o)
+static const char *npy_type(const struct capture_operand *o)
 {
     if (o->format.kind == LIMBER_KIND_INT)
         return "|i1";
@@ -61,12 +62,12 @@ static int64_t bytes_of(const struct capture_operand *o)
                bytes + HEADER;
 }
 
-static bool put_header(FILE *f, const struct capture_operand *o, bool by_columns)
+static bool write_header(FILE *f, const struct capture_operand *o, bool by_columns)
 {
     char text[HEADER - 10];
-    int n =
-        snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': %s, 'shape': (%lld, %lld), }",
-                 type_of(o), by_columns ? "True" : "False", (long long)o->rows, (long long)o->cols);
+    int n = snprintf(text, sizeof text,
+                     "{'descr': '%s', 'fortran_order': %s, 'shape': (%lld, %lld), }", npy_type(o),
+                     by_columns ? "True" : "False", (long long)o->rows, (long long)o->cols);
 
     memset(text + n, ' ', sizeof text - (size_t)n);
     text[sizeof text - 1] = '\n';
@@ -74,7 +75,8 @@ static bool put_header(FILE *f, const struct capture_operand *o, bool by_columns
            fputc(0, f) != EOF && fwrite(text, 1, sizeof text, f) == sizeof text;
 }
 
-/* Element (i, j) as it is multiplied. */
+/* Element (i, j) of the whole matrix, with mirrored elements, zeros and ones that are not
+ * stored. */
 static void element_at(const struct capture_operand *o, int64_t i, int64_t j, char x[16])
 {
     static const double one = 1;
@@ -91,16 +93,16 @@ static void element_at(const struct capture_operand *o, int64_t i, int64_t j, ch
     if (!lies && !mirrored)
         return;
     memcpy(x,
-           (const char *)o->data +
-               ((mirrored ? j : i) * o->row + (mirrored ? i : j) * o->col) * (int64_t)size_of(o),
-           size_of(o));
+           (const char *)o->data + ((mirrored ? j : i) * o->row + (mirrored ? i : j) * o->col) *
+                                       (int64_t)element_size(o),
+           element_size(o));
     if (o->stores == CAPTURE_hermitian && mirrored)
         x[2 * part - 1] = (char)(x[2 * part - 1] ^ 0x80);
     if (o->stores == CAPTURE_hermitian && i == j)
         memset(x + part, 0, part);
 }
 
-static bool put_element(FILE *f, const struct capture_operand *o, int64_t i, int64_t j)
+static bool write_element(FILE *f, const struct capture_operand *o, int64_t i, int64_t j)
 {
     const size_t part = o->format.size;
     char x[16], at[16];
@@ -114,36 +116,36 @@ static bool put_element(FILE *f, const struct capture_operand *o, int64_t i, int
     return fwrite(x, 1, stored_size(o), f) == stored_size(o);
 }
 
-static void put_elements(FILE *f, const struct capture_operand *o, bool by_columns)
+static void write_elements(FILE *f, const struct capture_operand *o, bool by_columns)
 {
     const int64_t lines = by_columns ? o->cols : o->rows, length = by_columns ? o->rows : o->cols;
-    const int64_t line = (by_columns ? o->col : o->row) * (int64_t)size_of(o);
+    const int64_t line = (by_columns ? o->col : o->row) * (int64_t)element_size(o);
     const char *at = o->data;
 
     for (int64_t i = 0; i < lines; i++, at += line)
         if (!is_widened(o) && !o->conj && o->stores == CAPTURE_all) {
-            if (fwrite(at, size_of(o), (size_t)length, f) != (size_t)length)
+            if (fwrite(at, element_size(o), (size_t)length, f) != (size_t)length)
                 return;
         } else {
             for (int64_t p = 0; p < length; p++)
-                if (!put_element(f, o, by_columns ? p : i, by_columns ? i : p))
+                if (!write_element(f, o, by_columns ? p : i, by_columns ? i : p))
                     return;
         }
 }
 
-static bool put_operand(const char *path, const struct capture_operand *o)
+static bool write_operand(const char *path, const struct capture_operand *o)
 {
-    const bool by_columns = o->row == 1; /* else the elements of a row lie together */
+    const bool by_columns = o->row == 1; /* else row-major */
     struct output to;
 
     if (!output_open(&to, path))
         return false;
-    if (put_header(to.f, o, by_columns))
-        put_elements(to.f, o, by_columns);
-    return output_close(&to, true); /* false where something was not written */
+    if (write_header(to.f, o, by_columns))
+        write_elements(to.f, o, by_columns);
+    return output_close(&to, true); /* false if a write failed */
 }
 
-static bool put_product(const struct capture *p, const char *folder)
+static bool write_product(const struct capture *p, const char *folder)
 {
     const struct capture_operand *a = &p->a, *b = &p->b;
     char name[2][64], caller[200] = "", format[32], *path[3] = { 0 }, line[LINE] = "";
@@ -154,7 +156,7 @@ static bool put_product(const struct capture *p, const char *folder)
     for (int i = 0; ok && i < 2; i++) {
         snprintf(name[i], sizeof name[i], "%ld-%llx-%06d-%c.npy", (long)getpid(), began, calls,
                  "ab"[i]);
-        ok = asprintf(&path[i], "%s/%s", folder, name[i]) >= 0 && put_operand(path[i], i ? b : a);
+        ok = asprintf(&path[i], "%s/%s", folder, name[i]) >= 0 && write_operand(path[i], i ? b : a);
     }
     if (ok) {
         fprintf(f, "{ \"routine\": \"%s\", \"m\": %lld, \"n\": %lld, \"k\": %lld", p->routine,
@@ -186,36 +188,36 @@ static bool put_product(const struct capture *p, const char *folder)
     return ok;
 }
 
-static void end_with(const char *what, const char *folder, const char *why)
+static void stop_capture(const char *what, const char *folder, const char *why)
 {
     ended = true;
     interpose_message("LIMBER_CAPTURE = \"%.200s\": %s%s; %d products are kept", folder, what, why,
                       calls);
 }
 
-static void keep(const struct capture *p)
+static void capture_product(const struct capture *p)
 {
     const struct interpose_options *o = interpose_options();
     const int64_t bytes = bytes_of(&p->a) + bytes_of(&p->b);
 
     if (bytes > o->capture_bytes - used) {
-        end_with("the limit of bytes is reached", o->capture, "");
+        stop_capture("the limit of bytes is reached", o->capture, "");
         return;
     }
     if (!began) {
         began = (long long)time(NULL);
         if (mkdir(o->capture, 0777) != 0 && errno != EEXIST) {
-            end_with("", o->capture, strerror(errno));
+            stop_capture("", o->capture, strerror(errno));
             return;
         }
     }
     calls++;
-    if (put_product(p, o->capture)) {
+    if (write_product(p, o->capture)) {
         used += bytes;
         return;
     }
     calls--;
-    end_with("", o->capture, strerror(errno));
+    stop_capture("", o->capture, strerror(errno));
 }
 
 bool interpose_captures(void)
@@ -238,7 +240,7 @@ void interpose_capture(const struct capture *p)
     pthread_mutex_lock(&one);
     if (!ended) {
         interpose_limits_enter(&limits);
-        keep(p);
+        capture_product(p);
         interpose_limits_leave(&limits);
     }
     pthread_mutex_unlock(&one);
@@ -249,6 +251,6 @@ void interpose_capture_fails(const char *why)
 {
     pthread_mutex_lock(&one);
     if (!ended)
-        end_with("", interpose_options()->capture, why);
+        stop_capture("", interpose_options()->capture, why);
     pthread_mutex_unlock(&one);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LIMBER_CAPTURE: keeps what a program multiplies. */
+ * LIMBER_CAPTURE: stores the operands that a program multiplies. */
 #ifndef LIMBER_INTERPOSE_CAPTURE_H
 #define LIMBER_INTERPOSE_CAPTURE_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the program stores of a matrix; the rest of it is known. */
+/* The part of a matrix that the program stores; the other elements follow from it. */
 enum capture_stored {
     CAPTURE_all,
     CAPTURE_symmetric,
@@ -17,28 +17,29 @@ enum capture_stored {
     CAPTURE_unit_triangle
 };
 
-/* op(X) in host memory, rows and columns that many elements apart. */
+/* op(X) in host memory; row and col are strides in elements. */
 struct capture_operand {
     const void *data;
     int64_t row, col, rows, cols;
-    limber_format format;       /* of a number; `pairs`: elements are pairs of them */
+    limber_format format;       /* format of a number; `pairs`: an element is a pair of them */
     bool pairs, conj;
     enum capture_stored stores;
-    bool upper;                 /* of op(X) the program stores the upper triangle */
+    bool upper;                 /* the stored triangle is the upper one of op(X) */
 };
 
 struct capture {
-    const char *routine, *words; /* and its contract, "" for none */
+    const char *routine, *words; /* the routine's name; text of the contract, "" for none */
     char ops[2];
     struct capture_operand a, b;
-    const void *caller; /* or NULL */
+    const void *caller; /* address in the calling code; NULL: unknown */
 };
 
-/* Whether operands are still kept. */
+/* Whether operands are still being captured. */
 bool interpose_captures(void);
-/* Keeps a product's operands, or tells once why no more are kept.  Thread-safe; errno stays. */
+/* Stores a product's operands, or reports once why capturing stops.  Thread-safe; preserves
+ * errno. */
 void interpose_capture(const struct capture *p);
-/* Tells why no more are kept. */
+/* Reports why capturing stops. */
 void interpose_capture_fails(const char *why);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ends of a process other than exit: signals that it does not handle, _exit and quick_exit.  A
- * handler of a signal may not write a file, nor may the child of a fork, and who calls _exit may be
- * either.  So they tell a thread by a pipe, and the thread writes. */
+ * Writes the report if a process ends other than by exit: by unhandled signals, _exit or
+ * quick_exit.  Neither a signal handler nor the child of a fork may write files, and _exit may be
+ * called by either.  They therefore wake a thread by a pipe, and the thread writes. */
 #define _GNU_SOURCE     /* pipe2 */
 #include "tools/interpose/shared/interpose.h"
 
@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 static const int ending[] = { SIGTERM, SIGINT, SIGHUP, SIGXCPU };
-enum { LEAVES = 0 }; /* is told in the place of a signal */
+enum { LEAVES = 0 }; /* sent through the pipe instead of a signal's number */
 
-static int told[2]; /* the pipe */
-static atomic_int teller; /* the process that has the thread: a child of a fork has none */
-static atomic_int written; /* the process that leaves, once its report is written */
+static int pipe_ends[2]; /* the pipe: read end, write end */
+static atomic_int thread_owner; /* the process that has the thread; a fork's child has none */
+static atomic_int written; /* identity of the process whose final report is written */
 
 static void end_by(int signal)
 {
@@ -33,41 +33,41 @@ static void end_by(int signal)
     kill(getpid(), signal);
 }
 
-static void wait_a_little(void)
+static void sleep_10_ms(void)
 {
     nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
-static bool tell_thread(int what)
+static bool notify_thread(int what)
 {
     unsigned char byte = (unsigned char)what;
 
-    return atomic_load(&teller) == (int)getpid() && write(told[1], &byte, 1) == 1;
+    return atomic_load(&thread_owner) == (int)getpid() && write(pipe_ends[1], &byte, 1) == 1;
 }
 
-static void tell(int signal)
+static void handle_signal(int signal)
 {
     const int before = errno;
 
-    if (!tell_thread(signal))
+    if (!notify_thread(signal))
         end_by(signal);
-    /* raise() is not to return; but what was interrupted may hold what the thread waits for */
+    /* raise() should not return, but the interrupted code may hold a lock that the thread needs */
     for (int i = 0; i < 50; i++)
-        wait_a_little();
+        sleep_10_ms();
     errno = before;
 }
 
-/* Async-signal-safe.  Nothing is done in a child that shares its parent's memory (vfork), which is
- * another process than the one that has the thread.  What a handler of a signal interrupted may
- * hold what the thread waits for, so the wait ends. */
+/* Async-signal-safe.  Does nothing in a vfork child, which shares memory with its parent but is not
+ * the process with the thread.  The wait is bounded, because code that a signal handler interrupted
+ * may hold a lock that the thread needs. */
 void interpose_leave(void)
 {
     const int mine = (int)getpid();
 
-    if (!tell_thread(LEAVES))
+    if (!notify_thread(LEAVES))
         return;
     for (int i = 0; i < 500 && atomic_load(&written) != mine; i++)
-        wait_a_little();
+        sleep_10_ms();
 }
 
 static void *wait_for_end(void *unused)
@@ -79,9 +79,9 @@ static void *wait_for_end(void *unused)
     sigfillset(&all_signals);
     pthread_sigmask(SIG_SETMASK, &all_signals, NULL);
     for (;;) {
-        while (poll(&(struct pollfd){ .fd = told[0], .events = POLLIN }, 1, 500) == 0)
+        while (poll(&(struct pollfd){ .fd = pipe_ends[0], .events = POLLIN }, 1, 500) == 0)
             interpose_write_rest();
-        if (read(told[0], &byte, 1) != 1) {
+        if (read(pipe_ends[0], &byte, 1) != 1) {
             if (errno != EINTR)
                 return NULL;
         } else if (byte == LEAVES) {
@@ -97,12 +97,12 @@ static void *wait_for_end(void *unused)
 
 void interpose_watch_end(void)
 {
-    struct sigaction mine = { .sa_handler = tell, .sa_flags = SA_RESTART }, theirs;
+    struct sigaction mine = { .sa_handler = handle_signal, .sa_flags = SA_RESTART }, theirs;
     pthread_attr_t apart;
     pthread_t thread;
     bool ok;
 
-    if (atomic_load(&teller) == (int)getpid() || pipe2(told, O_CLOEXEC))
+    if (atomic_load(&thread_owner) == (int)getpid() || pipe2(pipe_ends, O_CLOEXEC))
         return;
     pthread_attr_init(&apart);
     pthread_attr_setdetachstate(&apart, PTHREAD_CREATE_DETACHED);
@@ -110,10 +110,10 @@ void interpose_watch_end(void)
     pthread_attr_destroy(&apart);
     if (!ok)
         return;
-    atomic_store(&teller, (int)getpid());
+    atomic_store(&thread_owner, (int)getpid());
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         if (sigaction(ending[i], NULL, &theirs) == 0 && !(theirs.sa_flags & SA_SIGINFO) &&
-            (theirs.sa_handler == SIG_DFL || theirs.sa_handler == tell))
+            (theirs.sa_handler == SIG_DFL || theirs.sa_handler == handle_signal))
             sigaction(ending[i], &mine, NULL);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Keeps the program's cancellation of threads, and its limits on files, from the work that is done
- * inside its calls. */
+ * Shields the work inside intercepted calls from thread cancellation and from file size limits. */
 #define _GNU_SOURCE     /* pthread_setcancelstate, sigtimedwait under any standard */
 #include "tools/interpose/shared/interpose.h"
 

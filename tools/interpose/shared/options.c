@@ -40,12 +40,12 @@ void interpose_message(const char *format, ...)
     vsnprintf(line + n, sizeof line - (size_t)n, format, args);
     va_end(args);
     shown = plain_text_of(line);
-    /* one call, so that lines of several processes stay whole */
+    /* one write, so that lines of several processes do not interleave */
     fprintf(stderr, "%s\n", shown ? shown : interpose_name);
     free(shown);
 }
 
-/* ---- words and their values ------------------------------------------------------------------ */
+/* ---- settings and their values --------------------------------------------------------------- */
 
 static bool set_contract(const char *s)
 {
@@ -107,7 +107,7 @@ static bool set_report(const char *s)
 {
     return set_text(&options.report, s);
 }
-/* "FOLDER,BYTES", K, M or G for powers of 1024 behind the number. */
+/* Parses "FOLDER,BYTES" with an optional K, M or G, powers of 1024. */
 static bool set_capture(const char *s)
 {
     static const char units[] = "KMG";
@@ -140,8 +140,8 @@ static bool set_cache_dir(const char *s)
     return set_text(&options.cache_dir, s);
 }
 
-/* In the file by the name; in the environment by the variable, which counts more.  What the library
- * reads from the environment itself is not read twice. */
+/* Settings: name in the file and variable in the environment, which takes precedence. `library`:
+ * the Limber library reads the variable itself, so it is not read here. */
 static const struct key {
     const char *name, *variable;
     bool (*set)(const char *s);
@@ -172,7 +172,7 @@ static const char *wanted_by(const struct key *k, const char *value)
     return k->set == set_contract ? interpose_no_contract(value, k->wanted) : k->wanted;
 }
 
-/* Once: the other library does everything from here. */
+/* Reports an invalid setting; all calls are then forwarded. */
 static bool refuse(const char *format, ...)
 {
     char text[800];
@@ -277,9 +277,9 @@ static bool read_all(void)
     return true;
 }
 
-/* A setting that stays where it is.  Under native the other library keeps the contract too, so
- * nothing slower than it is of use. */
-static void complete(struct interpose_setting *s)
+/* Finishes a setting at its final address.  Under native the other library keeps the contract too,
+ * so a slow fallback is of no use there. */
+static void finish_setting(struct interpose_setting *s)
 {
     bool native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
 
@@ -302,8 +302,8 @@ static void read_options(void)
         return;
     }
     options.on = options.setting.on || interpose_rules_serve(rules);
-    complete(&options.setting);
-    interpose_rules_each(rules, complete);
+    finish_setting(&options.setting);
+    interpose_rules_each(rules, finish_setting);
 }
 
 const struct interpose_options *interpose_options(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where a process's report goes.  Several processes of a program may have one LIMBER_REPORT; none
- * replaces what another wrote. */
+ * Chooses the file of a process's report.  Several processes of a program may share a
+ * LIMBER_REPORT; none overwrites another's report. */
 #define _GNU_SOURCE     /* getline under any standard */
 #include "tools/interpose/shared/interpose.h"
 
@@ -16,14 +16,14 @@
 #include <unistd.h>
 
 static pid_t first_process;
-static bool beside_parent; /* the process that started this one reports to the same file */
-static double started; /* seconds of the real time */
-static atomic_int looked; /* the process that has looked whether the name is free */
-static bool beside_other; /* it was not */
-static char rank[64]; /* "": none */
+static bool beside_parent; /* the parent process reports to the same file */
+static double started; /* CLOCK_REALTIME at the start, seconds */
+static atomic_int looked; /* the process that has checked whether the name is free */
+static bool beside_other; /* the name was taken */
+static char rank[64]; /* MPI rank; "": none */
 
-/* A program that starts alone has no rank, though its MPI sets the variable from MPI_Init to
- * MPI_Finalize. */
+/* Saves the rank at the start.  A program that is started alone has none, although its MPI sets the
+ * variable between MPI_Init and MPI_Finalize. */
 static void note_rank(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -57,9 +57,9 @@ bool interpose_is_blas(const char *path)
     return false;
 }
 
-/* Whether one of the file's texts, which end with `end`, is as wanted. */
-static bool some(const char *file, int end, bool (*is_wanted)(const char *text, const void *user),
-                 const void *user)
+/* Whether is_wanted holds for some record of the file; records end with `end`. */
+static bool has_record(const char *file, int end,
+                       bool (*is_wanted)(const char *text, const void *user), const void *user)
 {
     FILE *f = fopen(file, "re");
     char *text = NULL;
@@ -81,7 +81,7 @@ static bool is_equal(const char *text, const void *other)
     return strcmp(text, other) == 0;
 }
 
-static bool has(const char *text, const void *part)
+static bool contains(const char *text, const void *part)
 {
     return strstr(text, part);
 }
@@ -92,33 +92,34 @@ static bool names_blas(const char *text, const void *unused)
     return interpose_is_blas(text);
 }
 
-static bool has_same(const char *environment, const char *name)
+static bool has_same_variable(const char *environment, const char *name)
 {
     const char *value = limber_variable_value(name);
     char line[4096];
 
     snprintf(line, sizeof line, "%s=%s", name, value ? value : "");
-    return !value || some(environment, '\0', is_equal, line);
+    return !value || has_record(environment, '\0', is_equal, line);
 }
 
-/* Whether the process was started with the variables that name this one's report. */
-static bool is_told_the_same(long process)
+/* Whether a process was started with the same LIMBER_REPORT and LIMBER_CONFIG as this one. */
+static bool has_same_report(long process)
 {
     char environment[64];
 
     snprintf(environment, sizeof environment, "/proc/%ld/environ", process);
-    return has_same(environment, "LIMBER_REPORT") && has_same(environment, "LIMBER_CONFIG");
+    return has_same_variable(environment, "LIMBER_REPORT") &&
+           has_same_variable(environment, "LIMBER_CONFIG");
 }
 
-/* A shell that starts a program makes no calls and leaves the name to it; so the parent counts only
- * with a BLAS. */
+/* Whether the parent process reports to the same file.  A shell that starts a program makes no
+ * calls and leaves the name to it, so only a parent that has loaded a BLAS counts. */
 static bool parent_reports(void)
 {
     char maps[64];
 
     snprintf(maps, sizeof maps, "/proc/%ld/maps", (long)getppid());
-    return is_told_the_same(getppid()) && some(maps, '\n', has, interpose_name) &&
-           some(maps, '\n', names_blas, NULL);
+    return has_same_report(getppid()) && has_record(maps, '\n', contains, interpose_name) &&
+           has_record(maps, '\n', names_blas, NULL);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -131,8 +132,9 @@ static double seconds_of(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A process's parent, and its start in ticks since the machine's.  False: it is not there. */
-static bool look_up(long process, long *parent, unsigned long long *start)
+/* Reads a process's parent, and its start in clock ticks since boot, from /proc.  False: no such
+ * process. */
+static bool read_stat(long process, long *parent, unsigned long long *start)
 {
     char path[64], text[1024];
     const char *behind_name;
@@ -158,12 +160,12 @@ void interpose_run(char *text, size_t size)
     unsigned long long start = 0;
     long process = getpid(), parent;
 
-    while (look_up(process, &parent, &start) && parent > 0 && is_told_the_same(parent))
+    while (read_stat(process, &parent, &start) && parent > 0 && has_same_report(parent))
         process = parent;
     snprintf(text, size, "%ld.%llu", process, start);
 }
 
-/* What a report says of the process that wrote it. */
+/* Properties of a report's writer, read from the report. */
 struct writer {
     long process;
     char run[64], host[256];
@@ -202,7 +204,8 @@ static bool read_writer(const char *path, struct writer *w)
     return true;
 }
 
-/* Whether the process is there that wrote the report, and not another of its number. */
+/* Whether the report's writer is still alive; a process with its number that started later is
+ * another one. */
 static bool is_alive(const struct writer *w)
 {
     const double ticks = (double)sysconf(_SC_CLK_TCK),
@@ -212,13 +215,13 @@ static bool is_alive(const struct writer *w)
     long parent;
 
     interpose_host(host, sizeof host);
-    return strcmp(w->host, host) == 0 && look_up(w->process, &parent, &start) &&
+    return strcmp(w->host, host) == 0 && read_stat(w->process, &parent, &start) &&
            machine + (double)start / ticks <= w->written;
 }
 
-/* The report of an earlier run is replaced, as any program replaces its output.  One stays that
- * another process wrote which belongs to this run, is still there, or ended after this one began;
- * one without a call gives way. */
+/* Whether the report must be kept.  A report of an earlier run may be replaced, as may one without
+ * calls.  Another process's report stays if its writer belongs to this run, is still alive, or
+ * wrote after this process started. */
 static bool is_taken(const char *path, long *by)
 {
     struct writer w;
@@ -232,8 +235,8 @@ static bool is_taken(const char *path, long *by)
            (w.process != getpid() && is_alive(&w));
 }
 
-/* The folder of the file, locked so that of several processes one finds the name free; -1: it
- * cannot be. */
+/* Opens and locks the folder of the file, so that only one process at a time claims the name. -1:
+ * failure. */
 static int lock_folder(const char *path)
 {
     char folder[4096];

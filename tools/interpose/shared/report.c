@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report counts calls when they return.  It is written when the process ends.  This file writes
- * JSON itself, because a library for any program must not load others. */
+ * Counts calls when they return, and writes the report when the process ends.  JSON is written
+ * without a library, because a library that any program loads must not load others. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/output.h"
 #include "tools/interpose/shared/interpose.h"
@@ -26,8 +26,8 @@ static _Thread_local limber_report last_report;
 static _Thread_local limber_part last_part[LIMBER_PARTS];
 static _Thread_local bool called;
 
-/* Copies all but the size to a structure of the program, which may have been compiled with fewer
- * fields. */
+/* Copies all fields but the size to a structure of the program, which may be an older version with
+ * fewer fields. */
 static void copy_sized(void *to, const void *from, size_t full)
 {
     size_t size;
@@ -65,21 +65,21 @@ PUBLIC int limber_blas_last_call(limber_blas_call *call)
     return called;
 }
 
-/* ---- adding up ------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 enum { BUCKETS = 1024, MOST_ROWS = 8192 };
 
-/* Seconds from one writing to the next.  Writing takes at most a hundredth of the time. */
+/* Least seconds between two writes.  Writing takes at most a hundredth of the time. */
 static const double soonest = 1;
 
-/* Calls with the same routine, shape, outcome and caller. */
+/* Sums over calls with the same routine, shape, outcome and caller. */
 struct row {
-    struct row *next; /* in its bucket */
+    struct row *next; /* next row in its hash bucket */
     struct row *later;
     char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96], contract[64];
     int64_t m, n, k;
     int served;
-    double shapes; /* more than 1 in a row of the rest: m, n, k are the largest */
+    double shapes; /* number of shapes; if more than 1, m, n and k are the largest */
     double calls, products, seconds, compiling, original, bound;
     struct interpose_check check;
     struct interpose_counts counts;
@@ -92,21 +92,21 @@ struct kernel {
 };
 
 INTERPOSE_LOCK(lock)
-/* Held while the process's report is written, before `lock`: at the end one thread may still write
- * an earlier state. */
+/* Held while the report is written, and taken before `lock`: when the process ends, another thread
+ * may still be writing an earlier state. */
 INTERPOSE_LOCK(file_lock)
 
 static struct {
     struct row *bucket[BUCKETS];
     struct row *first, **end;
     size_t rows;
-    double unlisted; /* calls that found no row, as there are too many */
+    double unlisted; /* calls without a row, because the table is full */
     struct kernel *kernels;
-    double began, due; /* due: when it is written next */
-    double opening; /* seconds that opened the Limber library */
-    bool writing, unwritten; /* rows that no file has */
+    double began, due; /* due: time of the next write */
+    double opening; /* seconds in which the Limber library was opened */
+    bool writing, unwritten; /* unwritten: some calls are in no file yet */
     pid_t pid;
-    char interpreted[256]; /* why no code was compiled; set once the message is printed */
+    char interpreted[256]; /* why no code was compiled, set when the message is printed */
 } all;
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -119,8 +119,9 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The lock is held.  A child drops the calls of its parent, which reports them itself. */
-static void begin(void)
+/* Starts counting in this process; the lock is held.  A fork's child drops the calls of its parent,
+ * which reports them itself. */
+static void begin_process(void)
 {
     if (all.pid == getpid())
         return;
@@ -154,7 +155,7 @@ void interpose_name_caller(const void *site, char *to, size_t size)
              info.dli_sname ? info.dli_sname : "");
 }
 
-static bool is_like(const struct row *a, const struct row *b)
+static bool has_same_key(const struct row *a, const struct row *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->served == b->served &&
            !strcmp(a->routine, b->routine) && !strcmp(a->ops, b->ops) &&
@@ -163,12 +164,12 @@ static bool is_like(const struct row *a, const struct row *b)
            !strcmp(a->contract, b->contract);
 }
 
-static struct row *row_of(const struct row *like)
+static struct row *find_row(const struct row *like)
 {
     size_t at = (size_t)(like->m * 31 + like->n * 37 + like->k * 41) * 2654435761u % BUCKETS;
     struct row *r = all.bucket[at];
 
-    while (r && !is_like(r, like))
+    while (r && !has_same_key(r, like))
         r = r->next;
     if (r || all.rows == MOST_ROWS || !(r = malloc(sizeof *r)))
         return r;
@@ -199,7 +200,7 @@ static void add_counts(struct interpose_counts *sum, const struct interpose_coun
     sum->sum_overflow += c->sum_overflow;
 }
 
-static void add(struct row *r, const struct interpose_result *t)
+static void add_result(struct row *r, const struct interpose_result *t)
 {
     r->calls++;
     all.unwritten = true;
@@ -214,7 +215,7 @@ static void add(struct row *r, const struct interpose_result *t)
     r->bound = fmax(r->bound, t->report->bound);
 }
 
-/* The lock is held. */
+/* Records a kernel and its plan once; the lock is held. */
 static void add_kernel(limber_context *ctx, const char *key)
 {
     struct kernel *k = all.kernels;
@@ -234,10 +235,10 @@ static void add_kernel(limber_context *ctx, const char *key)
 
 static bool write_own_report(bool complete);
 
-/* ---- from time to time ----------------------------------------------------------------------- */
+/* ---- periodic writes ------------------------------------------------------------------------- */
 
-/* The lock is held.  A process that ends by a signal or _exit loses what is not written.  So a
- * report in a file of its own is written again and again. */
+/* Whether to rewrite the report now; the lock is held.  A process that ends by a signal or _exit
+ * loses what is not written, so the report is rewritten periodically. */
 static bool is_due(void)
 {
     double now = seconds_now();
@@ -261,7 +262,7 @@ static void write_now(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* A program that computes nothing more has its last calls written, too. */
+/* Writes the last calls of a program that makes no more calls. */
 void interpose_write_rest(void)
 {
     bool due;
@@ -273,7 +274,7 @@ void interpose_write_rest(void)
         write_now();
 }
 
-/* The lock is held. */
+/* Records the kernels of a report; the lock is held. */
 static void add_kernels(limber_context *ctx, const limber_report *report)
 {
     for (int i = 0; i < report->parts; i++)
@@ -287,7 +288,7 @@ void interpose_kernels(limber_context *ctx, const limber_report *report)
     if (!interpose_options()->report)
         return;
     pthread_mutex_lock(&lock);
-    begin();
+    begin_process();
     add_kernels(ctx, report);
     pthread_mutex_unlock(&lock);
 }
@@ -297,7 +298,7 @@ void interpose_opened(double seconds)
     if (!interpose_options()->report)
         return;
     pthread_mutex_lock(&lock);
-    begin();
+    begin_process();
     all.opening += seconds;
     pthread_mutex_unlock(&lock);
 }
@@ -319,10 +320,10 @@ static bool count_call(const struct interpose_result *t)
     }
     interpose_name_caller(t->site, like.caller, sizeof like.caller);
     pthread_mutex_lock(&lock);
-    begin();
-    r = row_of(&like);
+    begin_process();
+    r = find_row(&like);
     if (r)
-        add(r, t);
+        add_result(r, t);
     else
         all.unlisted++;
     if (report)
@@ -332,7 +333,7 @@ static bool count_call(const struct interpose_result *t)
     return due;
 }
 
-/* Says once that the interpreter computes: results are right, but may take hours. */
+/* Prints once that the interpreter computes: results are right, but may take hours. */
 static void print_interpreted(const struct interpose_result *t)
 {
     const char *why = t->ctx && t->report && !strcmp(t->report->backend, "interp") ?
@@ -364,7 +365,7 @@ void interpose_count(const struct interpose_result *t)
     last.n = t->n;
     last.k = t->k;
     last.served = t->report != NULL;
-    if (t->report) { /* calls that are handed on do without copying kilobytes */
+    if (t->report) { /* forwarded calls skip copying kilobytes */
         last_report = *t->report;
         memcpy(last_part, t->report->part, (size_t)t->report->parts * sizeof *last_part);
     }
@@ -388,8 +389,8 @@ void interpose_put_text(FILE *f, const char *s)
     fputc('"', f);
 }
 
-/* JSON has no infinities. */
-static void put_number(FILE *f, double x)
+/* Writes a number, or null for an infinity or NaN, which JSON does not have. */
+static void write_number(FILE *f, double x)
 {
     if (isfinite(x))
         fprintf(f, "%.6g", x);
@@ -397,79 +398,79 @@ static void put_number(FILE *f, double x)
         fputs("null", f);
 }
 
-static void member(FILE *f, const char *name, const char *text)
+static void write_member(FILE *f, const char *name, const char *text)
 {
     fprintf(f, ", \"%s\": ", name);
     interpose_put_text(f, text);
 }
 
-static void member_number(FILE *f, const char *name, double x)
+static void write_number_member(FILE *f, const char *name, double x)
 {
     fprintf(f, ", \"%s\": ", name);
-    put_number(f, x);
+    write_number(f, x);
 }
 
-static void put_sums(FILE *f, const struct row *r)
+static void write_sums(FILE *f, const struct row *r)
 {
     fprintf(f, "\"calls\": %.0f", r->calls);
-    member_number(f, "products", r->products);
-    member_number(f, "seconds", r->seconds);
-    member_number(f, "estimated_original_seconds", r->original);
-    member_number(f, "compile_seconds", r->compiling);
-    member_number(f, "largest_bound", r->bound);
-    member_number(f, "checked_elements", r->check.elements);
-    member_number(f, "worst_error", r->check.error);
-    member_number(f, "worst_ulps", r->check.ulps);
-    member_number(f, "broken", r->check.broken);
+    write_number_member(f, "products", r->products);
+    write_number_member(f, "seconds", r->seconds);
+    write_number_member(f, "estimated_original_seconds", r->original);
+    write_number_member(f, "compile_seconds", r->compiling);
+    write_number_member(f, "largest_bound", r->bound);
+    write_number_member(f, "checked_elements", r->check.elements);
+    write_number_member(f, "worst_error", r->check.error);
+    write_number_member(f, "worst_ulps", r->check.ulps);
+    write_number_member(f, "broken", r->check.broken);
     if (r->counts.products > 0) {
         fprintf(f, ", \"unit\": { \"products\": %.0f", r->counts.products);
-        member_number(f, "underflow", r->counts.underflow);
-        member_number(f, "overflow", r->counts.overflow);
-        member_number(f, "swamped", r->counts.swamped);
-        member_number(f, "partly_swamped", r->counts.partly_swamped);
-        member_number(f, "sum_overflow", r->counts.sum_overflow);
+        write_number_member(f, "underflow", r->counts.underflow);
+        write_number_member(f, "overflow", r->counts.overflow);
+        write_number_member(f, "swamped", r->counts.swamped);
+        write_number_member(f, "partly_swamped", r->counts.partly_swamped);
+        write_number_member(f, "sum_overflow", r->counts.sum_overflow);
         fprintf(f, " }");
     }
 }
 
-/* What says nothing is left out: products of single calls, times that were not taken. */
-static void put_sums_of_row(FILE *f, const struct row *r)
+/* Writes a row's sums.  Rows of forwarded calls omit fields that carry no information. */
+static void write_row_sums(FILE *f, const struct row *r)
 {
     if (r->served) {
-        put_sums(f, r);
+        write_sums(f, r);
         return;
     }
     fprintf(f, "\"calls\": %.0f", r->calls);
     if (r->products != r->calls)
-        member_number(f, "products", r->products);
-    member_number(f, "seconds", r->seconds);
+        write_number_member(f, "products", r->products);
+    write_number_member(f, "seconds", r->seconds);
 }
 
-static void put_row(FILE *f, const struct row *r)
+static void write_row(FILE *f, const struct row *r)
 {
     fprintf(f, "{ \"routine\": ");
     interpose_put_text(f, r->routine);
-    member(f, "ops", r->ops);
+    write_member(f, "ops", r->ops);
     fprintf(f, ", \"m\": %lld, \"n\": %lld, \"k\": %lld, \"served\": %s", (long long)r->m,
             (long long)r->n, (long long)r->k, r->served ? "true" : "false");
     if (r->served) {
-        member(f, "scheme", r->scheme);
-        member(f, "backend", r->backend);
+        write_member(f, "scheme", r->scheme);
+        write_member(f, "backend", r->backend);
     } else {
-        member(f, "why_not", r->why_not);
+        write_member(f, "why_not", r->why_not);
     }
     if (*r->contract)
-        member(f, "contract", r->contract);
+        write_member(f, "contract", r->contract);
     if (*r->caller)
-        member(f, "caller", r->caller);
+        write_member(f, "caller", r->caller);
     if (r->shapes > 1)
-        member_number(f, "shapes", r->shapes);
+        write_number_member(f, "shapes", r->shapes);
     fprintf(f, ", ");
-    put_sums_of_row(f, r);
+    write_row_sums(f, r);
     fprintf(f, " }");
 }
 
-static struct row totals(int served)
+static struct row sum_rows(int served)
 {
     struct row sum = { .served = served };
 
@@ -487,7 +488,7 @@ static struct row totals(int served)
     return sum;
 }
 
-/* ---- the rows that are written --------------------------------------------------------------- */
+/* ---- selecting rows -------------------------------------------------------------------------- */
 
 static int compare_seconds(const void *a, const void *b)
 {
@@ -497,9 +498,8 @@ static int compare_seconds(const void *a, const void *b)
     return d > 0 ? 1 : d < 0 ? -1 : 0;
 }
 
-/* Adds a row to that of the rest with the same routine and outcome; such rows follow each other
- * in `rest`. */
-static void join(struct row **rest, const struct row *r)
+/* Merges a row into the one of `rest` with the same routine and outcome. */
+static void merge_row(struct row **rest, const struct row *r)
 {
     struct row *to = *rest;
 
@@ -532,8 +532,9 @@ static void join(struct row **rest, const struct row *r)
     add_counts(&to->counts, &r->counts);
 }
 
-/* The rows of most seconds, then the rest in one row a routine and outcome. */
-static void put_rows(FILE *f)
+/* Writes the rows with most seconds, then one row for each routine and outcome that sums the
+ * rest. */
+static void write_rows(FILE *f)
 {
     const size_t most = (size_t)interpose_options()->rows;
     const struct row **rows = malloc((all.rows + 1) * sizeof *rows);
@@ -546,22 +547,22 @@ static void put_rows(FILE *f)
         qsort(rows, n, sizeof *rows, compare_seconds);
     for (size_t i = 0; i < n; i++) {
         if (most && i >= most) {
-            join(&rest, rows[i]);
+            merge_row(&rest, rows[i]);
             continue;
         }
         fprintf(f, put++ ? ",\n    " : "\n    ");
-        put_row(f, rows[i]);
+        write_row(f, rows[i]);
     }
     for (; rest; rest = next) {
         next = rest->later;
         fprintf(f, put++ ? ",\n    " : "\n    ");
-        put_row(f, rest);
+        write_row(f, rest);
         free(rest);
     }
     free(rows);
 }
 
-static void put_process(FILE *f, bool complete)
+static void write_process(FILE *f, bool complete)
 {
     char name[256] = "", run[64];
 
@@ -569,31 +570,32 @@ static void put_process(FILE *f, bool complete)
     interpose_run(run, sizeof run);
     fprintf(f, "{ \"limber\": ");
     interpose_put_text(f, LIMBER_VERSION);
-    member(f, "library", interpose_name);
-    member(f, "program", program_invocation_name);
-    member(f, "host", name);
+    write_member(f, "library", interpose_name);
+    write_member(f, "program", program_invocation_name);
+    write_member(f, "host", name);
     fprintf(f, ", \"pid\": %ld", (long)getpid());
-    member(f, "run", run);
+    write_member(f, "run", run);
     if (interpose_rank())
-        member(f, "rank", interpose_rank());
+        write_member(f, "rank", interpose_rank());
     if (*all.interpreted)
-        member(f, "interpreted", all.interpreted);
+        write_member(f, "interpreted", all.interpreted);
     if (*interpose_lacks_llvm())
-        member(f, "compiler", interpose_lacks_llvm());
+        write_member(f, "compiler", interpose_lacks_llvm());
     fprintf(f, ", \"began\": %.3f", all.began);
-    member_number(f, "wall_seconds", seconds_now() - all.began);
-    member_number(f, "opening_seconds", all.opening);
+    write_number_member(f, "wall_seconds", seconds_now() - all.began);
+    write_number_member(f, "opening_seconds", all.opening);
     fprintf(f, ", \"complete\": %s", complete ? "true" : "false");
 }
 
 static const char no_blas[] = "\"loaded\": []";
 
 struct loaded {
-    FILE *f; /* or NULL, to count only */
+    FILE *f; /* NULL: only count */
     int count;
 };
 
-/* Whether the object is this library, which is called libblas.so.3 where it stands in its place. */
+/* Whether the object is this library, which is named libblas.so.3 if it replaces the program's
+ * BLAS. */
 static bool is_this(const struct dl_phdr_info *info)
 {
     Dl_info here;
@@ -601,7 +603,7 @@ static bool is_this(const struct dl_phdr_info *info)
     return dladdr(no_blas, &here) && (uintptr_t)here.dli_fbase == info->dlpi_addr;
 }
 
-/* Loaded objects whose names say that they are a BLAS, where no call came by. */
+/* Lists loaded objects whose names are those of a BLAS; used in a report without calls. */
 static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
 {
     const char *slash = strrchr(info->dlpi_name, '/');
@@ -618,7 +620,7 @@ static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
-static void put_loaded(FILE *f)
+static void write_loaded(FILE *f)
 {
     struct loaded list = { f, 0 };
 
@@ -635,24 +637,24 @@ static bool has_blas(void)
     return list.count > 0;
 }
 
-static void put_report(FILE *f, bool complete)
+static void write_json(FILE *f, bool complete)
 {
-    struct row served = totals(1), left = totals(0);
+    struct row served = sum_rows(1), left = sum_rows(0);
 
-    put_process(f, complete);
+    write_process(f, complete);
     if (!all.first)
-        put_loaded(f);
+        write_loaded(f);
     fprintf(f, ",\n  \"served\": { ");
-    put_sums(f, &served);
+    write_sums(f, &served);
     fprintf(f, " },\n  \"handed_on\": { ");
-    put_sums(f, &left);
+    write_sums(f, &left);
     fprintf(f, " },\n  \"unlisted_calls\": %.0f,\n  \"calls\": [", all.unlisted);
-    put_rows(f);
+    write_rows(f);
     fprintf(f, "\n  ],\n  \"kernels\": [");
     for (const struct kernel *k = all.kernels; k; k = k->next) {
         fprintf(f, k == all.kernels ? "\n    { \"key\": \"%s\"" : ",\n    { \"key\": \"%s\"",
                 k->key);
-        member(f, "plan", k->plan);
+        write_member(f, "plan", k->plan);
         fprintf(f, " }");
     }
     fprintf(f, "\n  ]\n}\n");
@@ -675,8 +677,8 @@ static bool write_report(const char *pattern, bool complete)
         locale_t before = interpose_plain_numbers();
 
         pthread_mutex_lock(&lock);
-        begin();
-        put_report(o.f, complete);
+        begin_process();
+        write_json(o.f, complete);
         all.unwritten = false;
         pthread_mutex_unlock(&lock);
         uselocale(before);
@@ -690,7 +692,7 @@ static bool write_report(const char *pattern, bool complete)
     return ok;
 }
 
-/* A complete report is the last one that the process writes. */
+/* Writes the report to its file.  A complete report is the process's last one. */
 static bool write_own_report(bool complete)
 {
     static pid_t completed;
@@ -720,9 +722,9 @@ PUBLIC limber_status limber_blas_write_report(const char *path)
                                        LIMBER_STATUS_IO;
 }
 
-/* Whether the file is a report of a process that had no BLAS: of a helper of the script that
- * started the program, say. */
-static bool of_no_blas(const char *path)
+/* Whether the file is a report of a process without a BLAS, such as a helper of the script that
+ * started the program. */
+static bool is_report_without_blas(const char *path)
 {
     FILE *f = fopen(path, "re");
     char text[4096];
@@ -734,7 +736,8 @@ static bool of_no_blas(const char *path)
     return strstr(text, no_blas);
 }
 
-/* A program whose products did not come by leaves a report that says so, where none is. */
+/* Whether a program without intercepted calls should write a report that says so: there is no other
+ * report. */
 static bool lacks_report(const char *pattern)
 {
     char path[4096];
@@ -745,10 +748,11 @@ static bool lacks_report(const char *pattern)
     interpose_place(pattern, path, sizeof path);
     if (lstat(path, &s))
         return errno == ENOENT;
-    return S_ISREG(s.st_mode) && of_no_blas(path) && has_blas();
+    return S_ISREG(s.st_mode) && is_report_without_blas(path) && has_blas();
 }
 
-/* A shell that starts the program makes no call.  It ends later and must not replace the report. */
+/* Writes the final report at exit.  A shell that starts the program makes no calls, ends later, and
+ * must not overwrite the report. */
 __attribute__((destructor)) static void write_at_end(void)
 {
     if (all.pid == getpid() || lacks_report(interpose_options()->report))

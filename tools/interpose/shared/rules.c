@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rules: which calls, and what holds for them.
+ * Rules give matching calls a setting of their own:
  *
  *     rule ROUTINE... [m<N n>=N k=N work>N caller=NAME]... -> off | CONTRACT [scheme=NAME]
  *
- * A contract that is simulate=UNIT goes on to the end of the line. */
+ * The contract simulate=UNIT extends to the end of the line. */
 #define _GNU_SOURCE     /* dladdr, FNM_CASEFOLD */
 #include "tools/interpose/shared/interpose.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- contracts in words ---------------------------------------------------------------------- */
+/* ---- parsing contracts ----------------------------------------------------------------------- */
 
 bool interpose_read_number(const char *s, int least, int most, int *out)
 {
@@ -46,7 +46,7 @@ bool interpose_is_unit(const char *s)
     return strncmp(s, "simulate=", SIMULATE) == 0;
 }
 
-/* The setting may be moved, so its contract does not point to the unit yet. */
+/* Parses a unit.  The contract does not point to it yet, because the setting may be moved. */
 static bool read_unit(const char *s, struct interpose_setting *to)
 {
     to->unit = (limber_unit)LIMBER_UNIT_INIT;
@@ -134,29 +134,29 @@ const char *interpose_lacks(const limber_contract *k)
 enum { MOST_NAMES = 16, MOST_CONDITIONS = 8 };
 
 struct condition {
-    char what; /* m, n, k, w(ork) */
+    char what; /* m, n, k, or w for work = m n k */
     bool less, equal, more;
     double value;
 };
 
 struct rules {
     struct rules *next;
-    char *words; /* what follows points into it */
+    char *words; /* owned; names and caller point into it */
     const char *name[MOST_NAMES];
     int names;
     struct condition condition[MOST_CONDITIONS];
     int conditions;
-    const char *caller; /* pattern, or NULL */
+    const char *caller; /* pattern of fnmatch, or NULL */
     struct interpose_setting setting;
 };
 
-static bool wrong(char *why, size_t size, const char *text, const char *word)
+static bool set_error(char *why, size_t size, const char *text, const char *word)
 {
     snprintf(why, size, text, word);
     return false;
 }
 
-/* "m>=512" */
+/* Parses a condition such as "m>=512". */
 static bool read_condition(struct rules *r, char *word, char *why, size_t size)
 {
     static const struct {
@@ -169,19 +169,19 @@ static bool read_condition(struct rules *r, char *word, char *why, size_t size)
     char *rest;
 
     if (r->conditions == MOST_CONDITIONS)
-        return wrong(why, size, "\"%.60s\" is one condition too many", word);
+        return set_error(why, size, "\"%.60s\" is one condition too many", word);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (strlen(sizes[i].name) == length && strncmp(sizes[i].name, word, length) == 0)
             c.what = sizes[i].what;
     if (!c.what)
-        return wrong(why, size, "\"%.60s\" is about none of m, n, k, work, caller", word);
+        return set_error(why, size, "\"%.60s\" is about none of m, n, k, work, caller", word);
     c.less = *sign == '<';
     c.more = *sign == '>';
     c.equal = sign[signs - 1] == '=';
     c.value = strtod(sign + signs, &rest);
     if (signs > 2 || (signs == 2 && (*sign == '=' || !c.equal)) || rest == sign + signs || *rest ||
         !(c.value >= 0))
-        return wrong(why, size, "\"%.60s\" compares with no number", word);
+        return set_error(why, size, "\"%.60s\" compares with no number", word);
     r->condition[r->conditions++] = c;
     return true;
 }
@@ -195,7 +195,7 @@ static bool read_left(struct rules *r, char *word, char *why, size_t size)
     if (strpbrk(word, "<>="))
         return read_condition(r, word, why, size);
     if (r->names == MOST_NAMES)
-        return wrong(why, size, "\"%.60s\" is one routine too many", word);
+        return set_error(why, size, "\"%.60s\" is one routine too many", word);
     r->name[r->names++] = word;
     return true;
 }
@@ -215,7 +215,7 @@ static bool read_right(struct rules *r, char *word, bool first, char *why, size_
         return true;
     if (s->on && strncmp(word, "scheme=", 7) == 0 && interpose_read_scheme(word + 7, s))
         return true;
-    return wrong(why, size, "\"%.60s\" is no scheme=NAME after a contract", word);
+    return set_error(why, size, "\"%.60s\" is no scheme=NAME after a contract", word);
 }
 
 static bool read_rule(struct rules *r, char *why, size_t size)
@@ -240,9 +240,9 @@ static bool read_rule(struct rules *r, char *why, size_t size)
         }
     }
     if (ok && (!right || first))
-        return wrong(why, size, "a rule ends in -> and a contract, or off%s", "");
+        return set_error(why, size, "a rule ends in -> and a contract, or off%s", "");
     if (ok && r->names == 0)
-        return wrong(why, size, "a rule begins with a routine, such as dgemm or *%s", "");
+        return set_error(why, size, "a rule begins with a routine, such as dgemm or *%s", "");
     if (ok && interpose_lacks(&r->setting.contract)) {
         snprintf(why, size, "\"%.60s\" is %s", r->setting.words,
                  interpose_lacks(&r->setting.contract));
@@ -269,9 +269,9 @@ bool interpose_rules_add(struct rules **rules, char *words, char *why, size_t si
     return false;
 }
 
-/* ---- finding --------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
-/* "dgemm" of dgemm_, dgemm_64_, cblas_dgemm64_, scipy_cblas_dgemm64_. */
+/* Strips prefixes and suffixes: dgemm_, dgemm_64_ and scipy_cblas_dgemm64_ become "dgemm". */
 static void plain_name(const char *routine, char *plain, size_t size)
 {
     size_t n;
@@ -299,7 +299,7 @@ static bool is_called(const struct rules *r, const char *routine, const char *pl
     return false;
 }
 
-static bool holds(const struct condition *c, const struct interpose_call *call)
+static bool is_true(const struct condition *c, const struct interpose_call *call)
 {
     double m = (double)call->m, n = (double)call->n, k = (double)call->k;
     double x = c->what == 'm' ? m : c->what == 'n' ? n : c->what == 'k' ? k : m * n * k;
@@ -307,8 +307,9 @@ static bool holds(const struct condition *c, const struct interpose_call *call)
     return (c->less && x < c->value) || (c->more && x > c->value) || (c->equal && x == c->value);
 }
 
-/* The function or the file that calls; a function only where its file exports it. */
-static bool comes_from(const char *pattern, const void *site)
+/* Whether the pattern matches the calling function or its file.  A function's name is known only if
+ * the file exports it. */
+static bool is_from(const char *pattern, const void *site)
 {
     const char *file;
     Dl_info info;
@@ -322,12 +323,12 @@ static bool comes_from(const char *pattern, const void *site)
                               (file && fnmatch(pattern, file + 1, 0) == 0));
 }
 
-static bool fits(const struct rules *r, const struct interpose_call *call, const char *plain)
+static bool is_match(const struct rules *r, const struct interpose_call *call, const char *plain)
 {
     for (int i = 0; i < r->conditions; i++)
-        if (!holds(&r->condition[i], call))
+        if (!is_true(&r->condition[i], call))
             return false;
-    return is_called(r, call->routine, plain) && (!r->caller || comes_from(r->caller, call->site));
+    return is_called(r, call->routine, plain) && (!r->caller || is_from(r->caller, call->site));
 }
 
 const struct interpose_setting *interpose_rules_find(struct rules *rules,
@@ -339,7 +340,7 @@ const struct interpose_setting *interpose_rules_find(struct rules *rules,
         return NULL;
     plain_name(call->routine, plain, sizeof plain);
     for (struct rules *r = rules; r; r = r->next)
-        if (fits(r, call, plain))
+        if (is_match(r, call, plain))
             return &r->setting;
     return NULL;
 }

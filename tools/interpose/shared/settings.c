@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the settings ask for, and whether all that they name can be had: before a program runs for
- * hours, it is told. */
+ * Reports which settings are in effect, and checks that everything they name is usable, before a
+ * program runs for hours. */
 #define _GNU_SOURCE     /* strdup, strndup under any standard */
 #include "tools/interpose/shared/interpose.h"
 
@@ -33,7 +33,7 @@ PUBLIC int limber_blas_settings(void)
     return o->refused ? -1 : o->on;
 }
 
-/* The folder of a file, or the folder in which a folder would be made, can be written. */
+/* Whether the folder of a file, or the parent of a folder to be created, is writable. */
 static bool parent_allows(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -76,7 +76,7 @@ static bool check_report(const char *pattern)
     return can_write("LIMBER_REPORT", path, false);
 }
 
-/* A cache that someone names is to be used. */
+/* Checks that a cache which the user names is used. */
 static bool check_cache(limber_context *ctx, const char *folder)
 {
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
@@ -90,7 +90,8 @@ static bool check_cache(limber_context *ctx, const char *folder)
     return false;
 }
 
-/* Every library opens libLLVM when it first compiles: here, a product of one element. */
+/* Checks LIMBER_LLVM by binding a product of one element, because the library opens libLLVM only
+ * when it first compiles. */
 static bool check_llvm(void)
 {
     const limber_matrix one = { NULL, LIMBER_F64, 1, 1 };

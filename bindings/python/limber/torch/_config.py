@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is asked of a model's products: for all of them, for kinds of products, for layers."""
+"""Parses the configuration of a model's products: for all products, for kinds of products, for
+layers."""
 import fnmatch
 import os
 from ctypes import byref, c_int, create_string_buffer
@@ -11,22 +12,22 @@ from .._library import lib
 from ..errors import BadArgument, check
 
 ROLES = ("forward", "grad_input", "grad_weight")
-TORCH = "torch"         # in the place of a contract: PyTorch computes
+TORCH = "torch"         # instead of a contract: PyTorch computes
 _WISH = ("unit", "contract", "scheme")
 _MODEL = ("layers", "statistics", "every")
 _LPGEMM = ("groupedCumulativeLength", "targetFloatType", "roundingType", "quantLayer", "seed")
 
 
 class Wishes(NamedTuple):
-    """How each of a layer's three products is computed: a contract, ";" and a scheme behind it, or
-    "torch"."""
+    """How each of a layer's three products is computed: a contract, optionally with ";" and a
+    scheme, or "torch"."""
     forward: str = TORCH
     grad_input: str = TORCH
     grad_weight: str = TORCH
 
 
 def parts_of(wish):
-    """(contract, scheme or None) of a wish."""
+    """Splits a wish into (contract, scheme or None)."""
     contract, _, scheme = wish.partition(";")
     return contract, scheme or None
 
@@ -38,7 +39,7 @@ def _check_keys(what, given, known, others=()):
 
 
 def _wish(what, given):
-    """One product's, from None or a dictionary of unit, contract, scheme."""
+    """One product's wish, from None or a dictionary of unit, contract, scheme."""
     if given is None:
         return TORCH
     if isinstance(given, str):
@@ -56,9 +57,9 @@ def _wish(what, given):
 
 
 def wishes_of(given, what="config"):
-    """Wishes of None (PyTorch computes), a unit's words, or a dictionary: unit or contract and
+    """Wishes from None (PyTorch computes), a unit's words, or a dictionary: unit or contract and
     scheme for all three products, and forward, grad_input, grad_weight, each None, words, or such a
-    dictionary of its own."""
+    dictionary."""
     if given is None:
         return Wishes()
     if isinstance(given, str):
@@ -75,10 +76,10 @@ def wishes_of(given, what="config"):
 
 
 class Config:
-    """Wishes of each layer of a model."""
+    """The Wishes of each layer of a model."""
 
     def __init__(self, given, names):
-        """names    of the model's modules: what stands for layers that are not there is refused"""
+        """names    the model's modules; a pattern that matches no layer is refused"""
         self.statistics, self.every = False, 1
         self._lpgemm = None
         if isinstance(given, dict) and any(key in given for key in _LPGEMM):
@@ -129,7 +130,7 @@ class Config:
             self.of(name)
 
     def of(self, name):
-        """A layer's Wishes: the last pattern that fits it decides."""
+        """A layer's Wishes: the last pattern that matches it decides."""
         if self._lpgemm is not None:
             full = _lpgemm_unit(self._lpgemm, name)
             wish = full or _lpgemm_unit(self._lpgemm, name.rpartition(".")[2]) or TORCH
@@ -160,7 +161,7 @@ def _lpgemm_text(given):
 
 
 def _lpgemm_unit(text, layer):
-    """The wish of a layer, or None: it is not listed."""
+    """The wish for a layer, or None if it is not listed."""
     unit, listed, room = C.Unit(), c_int(), create_string_buffer(1024)
     check(lib.limber_unit_lpgemm(text.encode(), layer.encode(), byref(unit), byref(listed)))
     if not listed.value:
@@ -169,7 +170,7 @@ def _lpgemm_unit(text, layer):
 
 
 def _named_layers(text):
-    """Of quantLayer and of sections; limber_unit_lpgemm has read the text as a whole."""
+    """The layers named by quantLayer and by sections; limber_unit_lpgemm has validated the text."""
     _lpgemm_unit(text, "")
     found = []
     for line in text.splitlines():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PyTorch's products by operators: shapes, broadcasting and biases as PyTorch has them."""
+"""PyTorch's products by Limber's operators, with PyTorch's shapes, broadcasting and biases."""
 import functools
 import operator
 
@@ -11,7 +11,7 @@ from ._config import wishes_of
 
 
 def _added(made, bias):
-    """A fresh result and a bias: in place where that gives the same, because fresh memory costs
+    """Adds a bias to a new result: in place if that gives the same, because allocating memory costs
     more than the addition."""
     if bias is None:
         return made
@@ -21,13 +21,14 @@ def _added(made, bias):
 
 
 class By:
-    """Products of one layer: `wishes` as text, whose they are, and who keeps statistics."""
+    """Products of one layer. `wishes` as text; the layer for statistics, and the Injection that
+    keeps them."""
 
     def __init__(self, wishes, layer="", run=0):
         self.more = ("\n".join(wishes), 0, layer, run)
 
     def matmul(self, a, b):
-        """As torch.matmul."""
+        """torch.matmul."""
         if a.dim() == 0 or b.dim() == 0:
             raise RuntimeError("both arguments to matmul need to be at least 1D")
         if b.dim() == 1:
@@ -36,7 +37,7 @@ class By:
             return self.matmul(a.unsqueeze(0), b).squeeze(-2)
         if a.shape[-1] != b.shape[-2]:
             raise RuntimeError(f"shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
-        if b.dim() == 2:        # one product, whatever a's leading axes are
+        if b.dim() == 2:        # one product for all leading axes of a
             if a.dim() == 2:
                 return _ops.product(a, b, *self.more)
             made = _ops.product(a.reshape(_count(a.shape[:-1]), a.shape[-1]), b, *self.more)
@@ -52,7 +53,7 @@ class By:
         return _added(made, bias)
 
     def addmm(self, added, a, b, beta=1, alpha=1):
-        """beta added + alpha a b: of addmm, addmv, baddbmm."""
+        """beta added + alpha a b, for addmm, addmv and baddbmm."""
         made = self.matmul(a, b)
         made = made if alpha == 1 else alpha * made
         return made if beta == 0 else made + (added if beta == 1 else beta * added)
@@ -67,7 +68,7 @@ class By:
             padding = 0
         elif padding == "same":
             reach = [d * (r - 1) for d, r in zip(dilation, weight.shape[2:])]
-            if any(r % 2 for r in reach):       # one more behind than in front
+            if any(r % 2 for r in reach):       # one more pad behind than in front
                 ends = [(0, r % 2) for r in reversed(reach)]
                 x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
             padding = [r // 2 for r in reach]
@@ -82,7 +83,8 @@ class By:
                                    groups, dilation).squeeze(0)
         padding, more = _each(padding, sides), _each(output_padding, sides)
         steps = [m // s for m, s in zip(more, stride)]
-        if any(steps):      # whole strides, which dilation allows: as many zeros behind x
+        # Whole strides of output padding, which dilation allows, become zeros behind x.
+        if any(steps):
             ends = [(0, n) for n in reversed(steps)]
             x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
             more = [m % s for m, s in zip(more, stride)]
@@ -93,7 +95,7 @@ class By:
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
                   scale=None, enable_gqa=False):
-        """As scaled_dot_product_attention."""
+        """torch.nn.functional.scaled_dot_product_attention."""
         if enable_gqa:
             key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
             value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
@@ -112,7 +114,7 @@ class By:
         return self.matmul(weights, value)
 
     def einsum(self, equation, *operands):
-        """Two operands at a time, from the left."""
+        """Contracts two operands at a time, from the left."""
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             operands = tuple(operands[0])
         inputs, result = _labels(equation, [x.dim() for x in operands])
@@ -126,7 +128,7 @@ class By:
         return x.permute([labels.index(l) for l in result])
 
     def _pair(self, a, a_labels, b, b_labels, kept):
-        """The product of two operands; labels that nobody keeps are summed."""
+        """The product of two operands, summed over labels that are not kept."""
         a, a_labels = _diagonals(a, a_labels)
         b, b_labels = _diagonals(b, b_labels)
         a, a_labels = _summed(a, a_labels, kept | set(b_labels))
@@ -136,7 +138,7 @@ class By:
         rows = [l for l in a_labels if l not in both]
         columns = [l for l in b_labels if l not in both]
         size = dict(zip(a_labels, a.shape))
-        for label, extent in zip(b_labels, b.shape):        # an extent of 1 goes with any
+        for label, extent in zip(b_labels, b.shape):        # an extent of 1 is broadcast
             size[label] = max(size.get(label, 1), extent)
 
         def as_stack(x, labels, order, shape):
@@ -178,7 +180,7 @@ def _each(value, sides):
 
 
 def _labels(equation, dims):
-    """Labels of operands and of the result; an ellipsis stands for labels of its own."""
+    """The labels of the operands and of the result; an ellipsis becomes labels of its own."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
     longest = max((n - len(text.replace("...", "")) for text, n in zip(inputs, dims)
@@ -198,7 +200,7 @@ def _labels(equation, dims):
 
 
 def _diagonals(x, labels):
-    """Labels that occur twice become one axis."""
+    """Takes the diagonal over labels that occur twice."""
     labels = list(labels)
     for label in list(labels):
         while labels.count(label) > 1:

@@ -18,7 +18,7 @@ _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def _out(function):
-    """A function that PyTorch gives a result to, `out`."""
+    """Wraps a function so that it takes PyTorch's `out` argument."""
     def call(by, *args, out=None, **options):
         made = function(by, *args, **options)
         return made if out is None else out.copy_(made)
@@ -101,15 +101,16 @@ if hasattr(_F, "scaled_dot_product_attention"):
 
 
 def _open(function):
-    """A copy of one of PyTorch's Python functions, whose own products are to be seen.  The function
-    itself would go back to the mode before it computes; the copy finds no mode and goes on."""
+    """A copy of a Python function of PyTorch's whose inner products are intercepted.  The function
+    itself would dispatch to the mode again before it computes; the copy finds no mode and
+    continues."""
     return types.FunctionType(function.__code__, {**function.__globals__,
                                                   "has_torch_function": lambda *_: False},
                               function.__name__, function.__defaults__, function.__closure__)
 
 
 _COMPOSED = {_F.multi_head_attention_forward: _open(_F.multi_head_attention_forward)}
-# Modules whose products no one sees: PyTorch computes them in one piece.
+# Modules whose products cannot be intercepted, because PyTorch computes them in one piece.
 _WHOLE = (torch.nn.RNNBase, torch.nn.RNNCellBase, torch.nn.Bilinear)
 
 
@@ -122,7 +123,7 @@ def _tensors(values):
 
 
 class Mode(TorchFunctionMode):
-    """What the forward function of one module runs in."""
+    """The mode in which a module's forward function runs."""
 
     def __init__(self, by):
         super().__init__()
@@ -150,7 +151,7 @@ def _is_served(args, options):
     return False
 
 
-# A layer that is PyTorch's lies inside of one that is not: the modes of that one are to rest.
+# If a PyTorch layer is inside a replaced one, the outer modes must be disabled.
 if hasattr(torch.library, "custom_op"):
     def _is_torch():
         return False
@@ -158,7 +159,7 @@ if hasattr(torch.library, "custom_op"):
     def _by_torch(function, args, options):
         with torch._C.DisableTorchFunction():
             return function(*args, **options)
-else:       # an older PyTorch disables no modes
+else:       # older releases cannot disable modes
     _rest = threading.local()
 
     def _is_torch():
@@ -172,8 +173,8 @@ else:       # an older PyTorch disables no modes
             _rest.now = False
 
 
-# A module's mode takes the place of that of the module around it.  Below another mode each of
-# PyTorch's functions, and each attribute of a tensor, would be asked for in both.
+# A module's mode replaces that of the enclosing module. With nested modes, each function and each
+# tensor attribute would be dispatched to both.
 if all(hasattr(overrides, name) for name in
        ("_get_current_function_mode", "_push_mode", "_pop_mode")) and _ops.HAS_OPERATORS:
     def _forward(self, *args, **options):
@@ -225,7 +226,7 @@ class Injection:
         by = None if wishes == (TORCH,) * 3 else By(
             wishes, name or "model", self._table.id)
         if isinstance(module, (torch.nn.ModuleList, torch.nn.ModuleDict)):
-            return      # which have no code
+            return      # has no code
         self.layers[name] = wishes
         module._limber_forward = module.forward
         module._limber_mode = Mode(by)
@@ -238,7 +239,7 @@ class Injection:
             given = module.__dict__.pop("_limber_forward")
             del module.__dict__["_limber_mode"], module.__dict__["forward"]
             if getattr(given, "__func__", None) is not type(module).forward:
-                module.forward = given      # it had one of its own
+                module.forward = given      # the instance had a forward of its own
         self._modules = []
 
     def __enter__(self):
@@ -247,7 +248,7 @@ class Injection:
     def __exit__(self, *_):
         self.remove()
 
-    # Statistics, where the configuration asks for them.
+    # Statistics, if the configuration asks for them.
 
     def step(self):
         """Counts a step: call it behind the optimiser's."""

@@ -36,7 +36,8 @@ def context_of(device):
 
 
 def _readable(x):
-    """What Limber's functions take: NumPy's array where it has the type, which they know best."""
+    """The form that Limber's functions take: a NumPy array if NumPy has the type, which is
+    fastest."""
     if x.requires_grad:
         x = x.detach()
     if x.is_neg():
@@ -53,7 +54,7 @@ def _wish(wishes, role):
 
 
 def _compute(function, out, wishes, role, layer, run, a, b, sizes):
-    """One of Limber's functions into `out`; or PyTorch's, where that is wished."""
+    """Calls a Limber function with `out`, and records statistics of this step if asked to."""
     contract, scheme = _wish(wishes, role)
     table, call = table_of(run), getattr(context_of(out.device), function)
     options = {"contract": table.contract_now(contract) if table else contract, "scheme": scheme,
@@ -67,7 +68,7 @@ def _compute(function, out, wishes, role, layer, run, a, b, sizes):
     return out
 
 
-# Under PyTorch's profiler an event of this name; it costs as much as a small product.
+# An event of this name under PyTorch's profiler; recording costs as much as a small product.
 _named = torch.autograd.profiler.record_function
 _NAMELESS = contextlib.nullcontext()
 
@@ -76,7 +77,7 @@ def _is_torch(wishes, role):
     return _wish(wishes, role)[0] == TORCH
 
 
-# ---- their results, without numbers -------------------------------------------------------------
+# ---- shapes of results, for fake tensors --------------------------------------------------------
 
 def _product_like(a, b, *_):
     return a.new_empty(a.shape[:-1] + b.shape[-1:])
@@ -96,7 +97,7 @@ def _conv_weight_like(x, dy, window, stride, pad, dilation, groups, *_):
     return dy.new_empty([dy.shape[1], x.shape[1] // groups, *window])
 
 
-# ---- what the operators do ----------------------------------------------------------------------
+# ---- the computations ---------------------------------------------------------------------------
 
 def _product(a: torch.Tensor, b: torch.Tensor, wishes: str, role: int, layer: str,
              run: int) -> torch.Tensor:
@@ -148,7 +149,7 @@ def _sizes(stride, pad, dilation, groups):
             "groups": groups}
 
 
-# ---- the same as operators, or as functions that know their gradients ---------------------------
+# ---- as operators, or as autograd functions -----------------------------------------------------
 
 def _product_gradients(ctx, g):
     a, b = ctx.saved
@@ -192,8 +193,8 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def is_eager(a, b):
-    """Whether PyTorch computes at once, and no compiler, export, trace, transform or mode looks on:
-    these are to see an operator."""
+    """Whether PyTorch computes eagerly, without a compiler, export, trace, transform or mode, which
+    must see an operator."""
     if not (type(a) in _PLAIN and type(b) in _PLAIN) or torch.jit.is_tracing():
         return False
     return not HAS_OPERATORS or not (
@@ -202,8 +203,8 @@ def is_eager(a, b):
 
 
 def _operator(name, compute, shape, gradients):
-    """An operator of torch.library, where PyTorch has it, and a function with gradients, which
-    costs a third of the operator's time between Python and C++ and is used where none looks on."""
+    """An operator of torch.library, if PyTorch has it, and an autograd function, which costs a
+    third of the operator's overhead and is used in eager mode."""
     def backward(ctx, g):
         ctx.saved = ctx.saved_tensors
         return (*gradients(ctx, g), *(None for _ in ctx.more))

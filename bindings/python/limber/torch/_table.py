@@ -24,7 +24,7 @@ _SEED = re.compile(r"\bseed=(\d+)")
 
 
 def table_of(run):
-    """The Table of an Injection, or None: it is gone, or there was none."""
+    """The Table of an Injection; None: it was deleted or never existed."""
     return _tables.get(run)
 
 
@@ -33,14 +33,14 @@ def _is_number(value):
 
 
 class _Bound:
-    """What _simulation.statistics calls: any function in the place of matmul."""
+    """Stands for a Context in _simulation.statistics; any function replaces matmul."""
 
     def __init__(self, call):
         self.matmul = call
 
 
 class Table:
-    """Rows of one Injection.  Thread-safe."""
+    """The rows of one Injection.  Thread-safe."""
 
     def __init__(self, statistics, every):
         self.statistics, self.every, self.step = statistics, every, 0
@@ -49,18 +49,19 @@ class Table:
         _tables[self.id] = self
 
     def contract_now(self, contract):
-        """A contract whose unit rounds at random: other numbers for each product of a model."""
+        """The contract with a new seed if its unit rounds at random, so that each product has other
+        random numbers."""
         if "seed=" not in contract:
             return contract
         turn = next(self.draws)
         return _SEED.sub(lambda seed: f"seed={(int(seed[1]) + 1000003 * turn) % 2 ** 62}", contract)
 
     def wants(self):
-        """Whether statistics of this step are kept."""
+        """Whether this step's statistics are kept."""
         return self.statistics and self.step % self.every == 0
 
     def note(self, layer, role, call, operands, sizes, options):
-        """Computes a product and keeps what happened inside."""
+        """Computes a product and records its statistics."""
         start = time.perf_counter()
         row = {"step": self.step, "layer": layer, "product": ROLES[role],
                "contract": options["contract"]}
@@ -83,7 +84,7 @@ class Table:
             self.rows.append(row)
 
     def means(self):
-        """A row for each layer and product, means over all of its products."""
+        """A row for each layer and product with the means over all its products."""
         groups = {}
         with self._lock:
             for row in self.rows:
@@ -114,7 +115,7 @@ class Table:
         return "\n".join(lines)
 
     def write(self, path):
-        """Lines of JSON: a step, a tag layer/product/quantity, a value."""
+        """Writes JSON lines with a step, a tag layer/product/quantity, and a value."""
         with self._lock:
             rows = list(self.rows)
         lines = [json.dumps({"step": row["step"], "value": row[name],

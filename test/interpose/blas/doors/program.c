@@ -49,7 +49,7 @@ static void *find(const char *name, const char *suffix)
     return f;
 }
 
-/* What the BLAS behind counts; the file is open already. */
+/* Returns the number of calls that the BLAS behind has counted; its file is loaded already. */
 static int calls_of(const char *blas)
 {
     void *behind = blas ? dlopen(blas, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -60,7 +60,7 @@ static int calls_of(const char *blas)
 
 static void multiply(const char *suffix, const char *blas)
 {
-    const int64_t n = N; /* its first half is N as an integer of 32 bits */
+    const int64_t n = N; /* the lower half is N as an integer of 32 bits */
     const double one = 1, zero = 0;
     const int before = calls_of(blas);
     void (*gemm)(const char *, const char *, const void *, const void *, const void *, const void *,
@@ -106,13 +106,13 @@ static void through_trampoline(int bits, const char *blas, const char *shim)
     int32_t (*isamax)(const void *, const float *, const void *);
     float (*sdot)(const void *, const float *, const void *, const float *, const void *);
 
-    forward(shim, 0); /* before any BLAS */
+    forward(shim, 0); /* before any BLAS is forwarded to */
     for (int round = 0; round < ROUNDS; round++) {
         forward(blas, 1);
         multiply(suffix, blas);
         forward(shim, 0);
         multiply(suffix, blas);
-        forward(shim, 0); /* twice: what is behind must not be lost */
+        forward(shim, 0); /* twice: the shim must not lose the BLAS behind it */
         multiply(suffix, blas);
         if (bits == 32) /* the mock has no cblas_dgemm64_ */
             multiply_cblas(suffix, bits, blas);

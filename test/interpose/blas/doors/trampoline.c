@@ -30,7 +30,7 @@ const struct config *lbt_get_config(void)
     return &config;
 }
 
-static void nothing(void)
+static void report_missing(void)
 {
     printf("no BLAS/LAPACK library loaded\n");
 }
@@ -39,7 +39,7 @@ const void *lbt_get_default_func(void)
 {
     const void *f;
 
-    *(void (**)(void))&f = nothing;
+    *(void (**)(void))&f = report_missing;
     return f;
 }
 
@@ -52,7 +52,7 @@ const void *lbt_get_forward(const char *name, int32_t bits, int32_t f2c)
     return (const void *)-1;
 }
 
-static void *find(void *library, const char *name, const char *suffix)
+static void *find_symbol(void *library, const char *name, const char *suffix)
 {
     char text[64];
 
@@ -60,8 +60,8 @@ static void *find(void *library, const char *name, const char *suffix)
     return dlsym(library, text);
 }
 
-/* 32, 64, or 0: neither. */
-static int width(void *function)
+/* Returns the integer width of a BLAS function: 32, 64, or 0 for neither. */
+static int integer_width(void *function)
 {
     const int64_t n = (int64_t)0xffffffff00000003, step = 1;
     const float x[3] = { 1, 2, 1 };
@@ -87,9 +87,9 @@ static int is_normal(void *library, const char *suffix)
                            const float complex *, const int64_t *);
     float (*sdot)(const int64_t *, const float *, const int64_t *, const float *, const int64_t *);
 
-    *(void **)&zdotc = find(library, "zdotc_", suffix);
-    *(void **)&cdotc = find(library, "cdotc_", suffix);
-    *(void **)&sdot = find(library, "sdot_", suffix);
+    *(void **)&zdotc = find_symbol(library, "zdotc_", suffix);
+    *(void **)&cdotc = find_symbol(library, "cdotc_", suffix);
+    *(void **)&sdot = find_symbol(library, "sdot_", suffix);
     return zdotc && cdotc && sdot && zdotc(&zero, &z, &zero, &z, &zero) == 0 &&
            cdotc(&zero, &c, &zero, &c, &zero) == 0 && sdot(&one, &half, &one, &half, &one) == .25F;
 }
@@ -102,15 +102,15 @@ int32_t lbt_forward(const char *file, int32_t clear, int32_t verbose, const char
 
     (void)verbose;
     for (int i = 0; i < 5 && library && !suffix; i++)
-        if (find(library, "isamax_", suffixes[i]))
+        if (find_symbol(library, "isamax_", suffixes[i]))
             suffix = suffixes[i];
-    bits = suffix ? width(find(library, "isamax_", suffix)) : 0;
+    bits = suffix ? integer_width(find_symbol(library, "isamax_", suffix)) : 0;
     if (bits == 0 || !is_normal(library, suffix))
         return 0;
     for (int i = 0; i < NAMES; i++) {
         for (int w = 0; w < 2 && clear; w++)
             forwards[w][i] = (void *)(uintptr_t)lbt_get_default_func();
-        f = find(library, names[i], suffix);
+        f = find_symbol(library, names[i], suffix);
         if (f) {
             forwards[bits == 64][i] = f;
             forwarded++;
@@ -125,9 +125,9 @@ __attribute__((constructor)) static void clear(void)
         forwards[0][i] = forwards[1][i] = (void *)(uintptr_t)lbt_get_default_func();
 }
 
-/* ---- what programs call ---------------------------------------------------------------------- */
+/* ---- functions that programs call ------------------------------------------------------------ */
 
-/* A jump, so that the function sees the program's return address. */
+/* The wrappers jump, so that the function sees the program's return address. */
 #if defined __x86_64__
 #define JUMP "jmp *%rax"
 #define FORWARD(name, i, wide) \

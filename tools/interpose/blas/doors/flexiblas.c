@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Before FlexiBLAS, as a hook of it.  FlexiBLAS calls hook_NAME in the place of its backend's NAME,
+ * The library as a hook of FlexiBLAS, which calls hook_NAME instead of its backend's NAME.
  * flexiblas_chain_NAME_ is the next hook or the backend, flexiblas_real_NAME_ is the backend.
- * Both structures, and the names, are FlexiBLAS 3's.
+ * Both structures, and the names, are those of FlexiBLAS 3.
  *
- * There are hooks of Fortran's names only: FlexiBLAS 3.4 enters hook_cblas_NAME as one more hook of
- * NAME, which has other arguments. */
+ * Only Fortran names are hooked: FlexiBLAS 3.4 would register hook_cblas_NAME as one more hook of
+ * NAME, whose arguments differ. */
 #define _GNU_SOURCE     /* dladdr */
 #include "entries.h"
 #include "library.h"
@@ -16,7 +16,7 @@
 const char interpose_name[] = "libflexiblas_hook_limber",
            interpose_original[] = "FlexiBLAS' backend";
 
-/* ---- what FlexiBLAS reads -------------------------------------------------------------------- */
+/* ---- symbols that FlexiBLAS reads ------------------------------------------------------------ */
 
 struct flexiblas_hook {
     const char *name, *section, *description, *authors;
@@ -33,19 +33,21 @@ struct flexiblas_hook flexiblas_register = {
     "Limber"
 };
 
-/* FlexiBLAS 3.4 frees the section's name of a hook that FLEXIBLAS_HOOK gives as a file. */
+/* Allocates the section's name, because FlexiBLAS 3.4 frees it for a hook that FLEXIBLAS_HOOK gives
+ * as a file. */
 __attribute__((constructor)) static void name_section(void)
 {
     flexiblas_register.section = strdup("LIMBER");
 }
 
-/* There is none: variables and the file of LIMBER_CONFIG say everything. */
+/* The hook has no options in FlexiBLAS; environment variables and LIMBER_CONFIG's file set
+ * everything. */
 PUBLIC extern struct flexiblas_option flexiblas_options[];
 struct flexiblas_option flexiblas_options[] = { { NULL, NULL, 0, NULL } };
 
-/* ---- what is behind -------------------------------------------------------------------------- */
+/* ---- the BLAS behind ------------------------------------------------------------------------- */
 
-/* FlexiBLAS, which a plugin may have loaded for itself alone. */
+/* Handle of FlexiBLAS, which a plugin may have loaded with RTLD_LOCAL. */
 static void *flexiblas;
 
 PUBLIC void __flexiblas_hook_initialize(void);

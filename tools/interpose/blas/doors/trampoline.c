@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Before the BLAS of libblastrampoline, which Julia uses: lbt_forward with clear = 0 replaces the
- * functions that this library has, and leaves all others to the BLAS that came first.
+ * The library in front of libblastrampoline's BLAS, which Julia uses: lbt_forward with clear = 0
+ * replaces the functions that this library has, and leaves all others to the previous BLAS.
  *
- * libblastrampoline asks isamax, sdot, cdotc and zdotc of a library how it takes integers and
- * returns results.  They only pass calls on, and so answer as the BLAS that came first.  When
- * libblastrampoline itself calls, it is about to forward to this library: that is the time to keep
- * what it forwards to until then. */
+ * libblastrampoline calls a library's isamax, sdot, cdotc and zdotc to detect its integer width and
+ * calling convention.  Here they forward to the previous BLAS and so behave as it does.  A call
+ * from libblastrampoline means that it is about to forward to this library.  Its current forwards
+ * are saved then. */
 #define _GNU_SOURCE     /* dladdr, dl_iterate_phdr */
 #include "entries.h"
 #include "library.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* WIDTH is 32 or 64: names end in 64_ where integers have 64 bits. */
+/* WIDTH is 32 or 64: names of functions with 64-bit integers end in 64_. */
 #if WIDTH == 64
 #define SUFFIX "64_"
 #define INTEGER int64_t
@@ -35,9 +35,9 @@
 
 const char interpose_name[] = "liblimber_lbt", interpose_original[] = "the BLAS forwarded to";
 
-/* ---- what libblastrampoline forwards to ------------------------------------------------------ */
+/* ---- saved forwards of libblastrampoline ----------------------------------------------------- */
 
-/* The first members of the structure that lbt_get_config gives. */
+/* The first members of the structure that lbt_get_config returns. */
 struct lbt_config {
     void **libraries;
     uint32_t flags;
@@ -45,9 +45,10 @@ struct lbt_config {
     uint32_t count;
 };
 
-/* Never freed: other threads may read. */
+/* A function to which libblastrampoline forwarded.  Never freed, since other threads may read
+ * it. */
 struct behind {
-    const char *name; /* libblastrampoline's */
+    const char *name; /* owned by libblastrampoline */
     void *_Atomic function;
     struct behind *next;
 };
@@ -55,7 +56,7 @@ struct behind {
 static struct behind *_Atomic all;
 INTERPOSE_LOCK(keeping)
 
-static struct behind *find(const char *name)
+static struct behind *find_forward(const char *name)
 {
     struct behind *b = all;
 
@@ -78,9 +79,9 @@ static bool is_wanted(const char *name)
     return false;
 }
 
-static void keep(const char *name, void *function)
+static void save_forward(const char *name, void *function)
 {
-    struct behind *b = find(name);
+    struct behind *b = find_forward(name);
 
     if (!b) {
         b = calloc(1, sizeof *b);
@@ -94,8 +95,8 @@ static void keep(const char *name, void *function)
     b->function = function;
 }
 
-/* What was kept stays where the forward is already to this library. */
-static void keep_all(void *lbt)
+/* Saves the current forwards.  An entry that already forwards to this library is left as it is. */
+static void save_forwards(void *lbt)
 {
     const struct lbt_config *(*config)(void);
     const void *(*forward)(const char *, int32_t, int32_t), *(*none)(void);
@@ -111,17 +112,17 @@ static void keep_all(void *lbt)
         const void *f = is_wanted(name) ? forward(name, WIDTH, 0) : NULL;
 
         if (f && !interpose_is_ours(f))
-            keep(name, f == none() ? NULL : (void *)(uintptr_t)f);
+            save_forward(name, f == none() ? NULL : (void *)(uintptr_t)f);
     }
-    interpose_forget(); /* the place has other functions now */
+    interpose_forget(); /* cached look-ups are now stale */
     pthread_mutex_unlock(&keeping);
-    if (!find("isamax_") || !find("isamax_")->function)
+    if (!find_forward("isamax_") || !find_forward("isamax_")->function)
         interpose_message("libblastrampoline forwards to no BLAS with integers of %d bits; load "
                           "one first",
                           WIDTH);
 }
 
-/* ---- whether libblastrampoline asks ---------------------------------------------------------- */
+/* ---- recognising libblastrampoline's calls --------------------------------------------------- */
 
 struct segment {
     uintptr_t address, from, to;
@@ -153,7 +154,8 @@ static void *open_object(const void *address)
     return dladdr(address, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
 }
 
-/* A program's call has the program's return address: libblastrampoline only jumps. */
+/* Saves the forwards if libblastrampoline itself called.  A program's call has the program's return
+ * address, because libblastrampoline only jumps. */
 static void note_caller(const void *caller)
 {
     const uintptr_t address = (uintptr_t)caller;
@@ -166,7 +168,7 @@ static void note_caller(const void *caller)
     if (object && dlsym(object, "lbt_get_forward") && dl_iterate_phdr(find_segment, &s)) {
         lbt_from = s.from;
         lbt_to = s.to;
-        keep_all(object);
+        save_forwards(object);
     }
     if (object)
         dlclose(object);
@@ -174,14 +176,15 @@ static void note_caller(const void *caller)
 
 static void *function_behind(const char *name)
 {
-    struct behind *b = find(name);
+    struct behind *b = find_forward(name);
 
     return b ? b->function : NULL;
 }
 
-/* ---- the functions that libblastrampoline asks ----------------------------------------------- */
+/* ---- functions that libblastrampoline calls for detection ------------------------------------ */
 
-/* Without a BLAS behind they answer what no BLAS answers, so that libblastrampoline refuses. */
+/* Without a previous BLAS they return values that no BLAS returns, so that libblastrampoline
+ * refuses this library. */
 #define ASKED(result, name, list, pass, none) \
     PUBLIC result NAME(name) list; \
     PUBLIC result NAME(name) list \
@@ -200,7 +203,7 @@ ASKED(float, sdot, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
 ASKED(float _Complex, cdotc, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
 ASKED(double _Complex, zdotc, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
 
-/* ---- where the BLAS behind is searched ------------------------------------------------------- */
+/* ---- looking up the BLAS behind -------------------------------------------------------------- */
 
 bool limber_blas_only(const char *name, const void *caller, void **function)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cholesky, by halves; and the inverse of a triangle, by halves. */
+ * Recursive Cholesky factorisation, and recursive inversion of a triangle. */
 #include "lapack.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void factor_block(struct job *j, struct cholesky *f, int64_t first, int64
         f->info = first + info;
 }
 
-/* The triangle of c -= a a', where a is the block beside or above it. */
+/* Subtracts a a' from the triangle of c. a is the block beside it, or above it if `upper`. */
 static bool subtract_square(struct job *j, struct cholesky *f, int64_t n, int64_t k, struct view a,
                             struct view c)
 {
@@ -146,8 +146,8 @@ bool limber_lapack_cholesky(struct job *j)
 typedef void trtri(const char *, const char *, const void *, void *, const void *, void *, size_t,
                    size_t);
 
-/* With blocks P, Q on the diagonal and R beside them, R becomes -P^-1 R Q^-1, Q first for a lower
- * triangle. */
+/* Inverts a triangle by halves.  With blocks P and Q on the diagonal and R off it, R becomes -P^-1
+ * R Q^-1 (lower: -Q^-1 R P^-1); P and Q are then inverted. */
 bool limber_lapack_invert_triangle(struct job *j, char uplo, char diag, int64_t n, struct view a)
 {
     const bool upper = uplo == 'U';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LAPACK's routines on the products of level 3.  The LAPACK behind computes small blocks.  All
- * matrices lie by columns. */
+ * LAPACK routines that use Limber's level 3 products.  The LAPACK behind computes small blocks.
+ * All matrices are column-major. */
 #ifndef LIMBER_BLAS_LAPACK_H
 #define LIMBER_BLAS_LAPACK_H
 
@@ -8,11 +8,12 @@
 
 enum { LAPACK_BLOCK = 32 };
 
-/* A function of LAPACK or of the BLAS behind, by its name without the letter of its type ("getrf").
- * NULL: there is none; the job has the reason. */
+/* Looks up a routine without its type's letter ("getrf") in the LAPACK or BLAS behind.  NULL: not
+ * found; the job has the reason. */
 void *limber_lapack_behind(struct job *j, const char *routine);
 
-/* op(A) X = alpha B on the left, X op(A) = alpha B on the right; B is m x n and becomes X. */
+/* Arguments of trsm: op(A) X = alpha B on the left, X op(A) = alpha B on the right.  B is m x n and
+ * becomes X. */
 struct triangle_solve {
     char side, uplo, op, diag;
     int64_t m, n;
@@ -21,18 +22,18 @@ struct triangle_solve {
 };
 bool limber_lapack_solve(struct job *j, const struct triangle_solve *s);
 
-/* c += alpha a b, without transposition of what the views say. */
+/* c += alpha a b for the matrices that the views describe. */
 bool limber_lapack_update(struct job *j, int64_t m, int64_t n, int64_t k, double alpha,
                           struct view a, struct view b, struct view c);
 
-/* Conjugate transpose, of real matrices transpose: views, and letters for routines. */
+/* The conjugate transpose, for real matrices the transpose: of a view, and as a letter of op. */
 struct view limber_lapack_adjoint(struct view v);
 static inline char limber_lapack_adjoint_letter(const struct job *j)
 {
     return j->is_complex ? 'C' : 'T';
 }
 
-/* Sets info, and the first element of a work array to its length. */
+/* Sets info, and stores the length of the work array in its first element. */
 void limber_lapack_set_results(const struct job *j, int64_t info);
 
 bool limber_lapack_lu(struct job *j); /* getrf, getrs, gesv, getri */
@@ -40,9 +41,9 @@ bool limber_lapack_cholesky(struct job *j); /* potrf, potrs, posv */
 bool limber_lapack_invert(struct job *j); /* trtri */
 bool limber_lapack_qr(struct job *j); /* geqrf, ormqr, orgqr */
 
-/* A := the inverse of the triangle; it has no zero on its diagonal. */
+/* Inverts a triangle in place; its diagonal has no zero. */
 bool limber_lapack_invert_triangle(struct job *j, char uplo, char diag, int64_t n, struct view a);
-/* The position, from 1, of the first zero of a diagonal; 0: there is none. */
+/* Position, counted from 1, of the first zero on a diagonal; 0: none. */
 int64_t limber_lapack_zero(const struct job *j, int64_t n, struct view a);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LU with row pivoting: S. Toledo, Locality of Reference in LU Decomposition with Partial Pivoting
- * (SIAM J. Matrix Anal. Appl. 18, 1997): the left half of the columns, then the right half. */
+ * Recursive LU factorisation with row pivoting: S.  Toledo, Locality of Reference in LU
+ * Decomposition with Partial Pivoting (SIAM J.  Matrix Anal.  Appl. 18, 1997): the left half of the
+ * columns, then the right half. */
 #include "lapack.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static void *pivot_at(const struct job *j, int64_t i)
     return (char *)j->r->vector + i * (j->r->wide ? 8 : 4);
 }
 
-static int64_t pivot(const struct job *j, int64_t i)
+static int64_t pivot_row(const struct job *j, int64_t i)
 {
     return limber_blas_integer(j->r->vector, i, j->r->wide);
 }
@@ -35,13 +36,14 @@ static void swap_elements(const struct job *j, struct view a, int64_t row, int64
     memcpy(y, z, j->size);
 }
 
-/* Exchanges rows of n columns as the pivots [from, to) say, in this order or the other. */
+/* Swaps rows in n columns by the pivots [from, to), in ascending order, or in descending order if
+ * `back`. */
 static void exchange_rows(const struct job *j, struct view a, int64_t n, int64_t from, int64_t to,
                           bool back)
 {
     for (int64_t col = 0; col < n; col++)
         for (int64_t i = from; i < to; i++) {
-            int64_t row = back ? to - 1 - (i - from) : i, other = pivot(j, row) - 1;
+            int64_t row = back ? to - 1 - (i - from) : i, other = pivot_row(j, row) - 1;
 
             if (other != row)
                 swap_elements(j, a, row, other, col);
@@ -65,7 +67,7 @@ static void factor_block(struct job *j, struct lu *f, int64_t first, int64_t n)
             *(int32_t *)pivot_at(j, i) += (int32_t)first;
 }
 
-/* Columns [first, first + n) from their row `first` on, whose rows above are done. */
+/* Factors columns [first, first + n) from row `first` on; the rows above are already final. */
 static bool factor(struct job *j, struct lu *f, int64_t first, int64_t n)
 {
     const int64_t left = (n / 2 + LAPACK_BLOCK - 1) / LAPACK_BLOCK * LAPACK_BLOCK;
@@ -122,7 +124,7 @@ static bool solve_all(struct job *j, char op, int64_t n, int64_t wide, struct vi
     return done;
 }
 
-/* The inverse is that of U times that of L, with columns exchanged. */
+/* A^-1 = U^-1 L^-1 P: inverts U, solves with L, then permutes columns. */
 static bool invert_all(struct job *j, int64_t n, struct view a, int64_t *info)
 {
     struct view lower = limber_blas_fresh(j, n, n), columns = limber_blas_transposed(a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LAPACK's names, which are Fortran's.  Work arrays are not used; a call that only asks for their
- * size goes to the LAPACK behind. */
+ * Functions with LAPACK's Fortran names.  Work arrays are not used; workspace queries go to the
+ * LAPACK behind. */
 #include "../entries.h"
 
 #define LETTER(p) limber_blas_letter(p)

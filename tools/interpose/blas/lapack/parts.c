@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the factorisations have in common. */
+ * Functions that the factorisations share. */
 #include "lapack.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static bool compute(struct job *j)
     }
 }
 
-/* Rows and columns of A, of which the triangle that the routine reads is looked at. */
+/* Whether the part of A that the routine reads has no NaN or infinity. */
 static bool is_finite(const struct job *j)
 {
     const struct request *r = j->r;
@@ -119,8 +119,9 @@ bool limber_lapack_update(struct job *j, int64_t m, int64_t n, int64_t k, double
     return m == 0 || n == 0 || k == 0 || limber_blas_multiply(j, m, n, k, &scale, a, b, &one, c);
 }
 
-/* A routine of level 3 as a part of this job. */
-static bool within(struct job *j, struct request *part, double alpha, bool (*routine)(struct job *))
+/* Calls a level 3 routine for a part of this job, with its own scalars. */
+static bool call_routine(struct job *j, struct request *part, double alpha,
+                         bool (*routine)(struct job *))
 {
     const struct request *whole = j->r;
     const union scalar before = j->alpha;
@@ -162,7 +163,7 @@ bool limber_lapack_solve(struct job *j, const struct triangle_solve *s)
     if (s->m == 0 || s->n == 0)
         return true;
     if (k > LAPACK_BLOCK)
-        return within(j, &part, s->alpha, limber_blas_trsm);
+        return call_routine(j, &part, s->alpha, limber_blas_trsm);
     *(void **)&behind = limber_lapack_behind(j, "trsm");
     if (behind)
         behind(&s->side, &s->uplo, &s->op, &s->diag, &s->m, &s->n, &alpha, s->a.data, &s->a.col,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * QR by blocks of reflectors I - V T V': R. Schreiber, C. Van Loan, A Storage-Efficient WY
- * Representation for Products of Householder Transformations (SIAM J. Sci. Stat. Comput. 10, 1989).
- * The LAPACK behind makes the reflectors of a block and T. */
+ * Blocked QR with reflectors I - V T V': R.  Schreiber, C.  Van Loan, A Storage-Efficient WY
+ * Representation for Products of Householder Transformations (SIAM J.  Sci.  Stat.  Comput. 10,
+ * 1989).  The LAPACK behind computes a block's reflectors and T. */
 #include "lapack.h"
 
 #include <stdlib.h>
@@ -15,9 +15,9 @@ typedef void trmm(const char *, const char *, const char *, const char *, const 
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
-/* Reflectors, and memory for blocks of them. */
+/* Householder reflectors, and workspace for a block of them. */
 struct reflectors {
-    struct view a; /* below its diagonal */
+    struct view a; /* has the reflectors below its diagonal */
     void *tau;
     int64_t rows;
     struct view v, t, w;
@@ -26,7 +26,8 @@ struct reflectors {
     trmm *trmm;
 };
 
-/* `wide`: columns, or rows, of the matrix that they are applied to. */
+/* Looks up routines and allocates workspace. `wide`: columns (from the right: rows) of the matrix
+ * to which the reflectors are applied. */
 static bool open_reflectors(struct job *j, struct reflectors *f, int64_t wide)
 {
     *(void **)&f->geqrf = limber_lapack_behind(j, "geqrf");
@@ -52,8 +53,8 @@ static void *tau_at(const struct job *j, const struct reflectors *f, int64_t i)
     return (char *)f->tau + (size_t)i * j->size;
 }
 
-/* Writes out V of the reflectors [i, i + n) from row i on, and makes T. */
-static void take_block(struct job *j, struct reflectors *f, int64_t i, int64_t n)
+/* Copies V of the reflectors [i, i + n) from row i on, with its zeros and ones, and computes T. */
+static void prepare_block(struct job *j, struct reflectors *f, int64_t i, int64_t n)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
     const int64_t m = f->rows - i;
@@ -68,8 +69,9 @@ static void take_block(struct job *j, struct reflectors *f, int64_t i, int64_t n
     f->larft("F", "C", &m, &n, f->v.data, &f->v.col, tau_at(j, f, i), f->t.data, &f->t.col, 1, 1);
 }
 
-/* Applies I - V T V', or its adjoint, to the m x wide matrix c, where V has m rows: W' = C' V, so
- * that from the right all is the same with C' in the place of C. */
+/* Applies I - V T V' or its adjoint from the left to c, m x wide; V has m rows.  It works with the
+ * transposed product W' = C' V, so that a matrix is multiplied from the right by passing its
+ * adjoint view. */
 static bool apply_block(struct job *j, struct reflectors *f, int64_t n, bool adjoint, int64_t m,
                         int64_t wide, struct view c)
 {
@@ -84,7 +86,7 @@ static bool apply_block(struct job *j, struct reflectors *f, int64_t n, bool adj
         return false;
     f->trmm("R", "U", &op, "N", &wide, &n, &one, f->t.data, &f->t.col, f->w.data, &f->w.col, 1, 1,
             1, 1);
-    if (c.conj) /* a result is written as it lies */
+    if (c.conj) /* conj cannot be applied to a result: update the adjoint */
         return limber_lapack_update(j, wide, m, n, -1, f->w, limber_lapack_adjoint(f->v),
                                     limber_lapack_adjoint(c));
     return limber_lapack_update(j, m, wide, n, -1, f->v, limber_lapack_adjoint(f->w), c);
@@ -103,14 +105,14 @@ static bool factor(struct job *j, struct reflectors *f, int64_t n)
                  f->t.data, &room, &info);
         if (right == 0)
             break;
-        take_block(j, f, i, width);
+        prepare_block(j, f, i, width);
         if (!apply_block(j, f, width, true, m, right, limber_blas_at(j, f->a, i, i + width)))
             return false;
     }
     return true;
 }
 
-/* C := op(Q) C or C op(Q), from the right by the adjoints. */
+/* C := op(Q) C, or C op(Q) by way of the adjoints. */
 static bool multiply(struct job *j, struct reflectors *f, int64_t k, bool left, bool adjoint,
                      int64_t wide, struct view c)
 {
@@ -122,7 +124,7 @@ static bool multiply(struct job *j, struct reflectors *f, int64_t k, bool left, 
         const int64_t n = LAPACK_BLOCK < k - i ? LAPACK_BLOCK : k - i;
         struct view part = left ? limber_blas_at(j, c, i, 0) : limber_blas_at(j, c, 0, i);
 
-        take_block(j, f, i, n);
+        prepare_block(j, f, i, n);
         if (!apply_block(j, f, n, left == adjoint, f->rows - i, wide,
                          left ? part : limber_lapack_adjoint(part)))
             return false;
@@ -130,8 +132,8 @@ static bool multiply(struct job *j, struct reflectors *f, int64_t k, bool left, 
     return true;
 }
 
-/* The first columns of Q: I, multiplied by the last block first; a block leaves the columns before
- * its own as they are. */
+/* Forms the first n columns of Q: the identity multiplied by the blocks from last to first.  A
+ * block does not change the columns before its own. */
 static bool make_columns(struct job *j, struct reflectors *f, int64_t n, int64_t k, struct view q)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
@@ -143,7 +145,7 @@ static bool make_columns(struct job *j, struct reflectors *f, int64_t n, int64_t
     for (int64_t i = (k - 1) / LAPACK_BLOCK * LAPACK_BLOCK; i >= 0; i -= LAPACK_BLOCK) {
         const int64_t width = LAPACK_BLOCK < k - i ? LAPACK_BLOCK : k - i;
 
-        take_block(j, f, i, width);
+        prepare_block(j, f, i, width);
         if (!apply_block(j, f, width, false, f->rows - i, n - i, limber_blas_at(j, q, i, i)))
             return false;
     }
@@ -162,7 +164,7 @@ static bool compute(struct job *j, struct reflectors *f, struct view c)
     }
 }
 
-/* The matrix that changes is a, or that of ormqr. */
+/* The result overwrites a, or c for ormqr. */
 bool limber_lapack_qr(struct job *j)
 {
     const struct request *r = j->r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The BLAS behind where this library is itself the program's libblas. */
+ * Finds the BLAS behind if this library is itself the program's libblas. */
 #include "library.h"
 
 #include "tools/interpose/shared/interpose.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* WIDTH is empty, or 64 where integers have 64 bits; ARCHITECTURE names a folder of libraries. */
+/* WIDTH is empty, or 64 for 64-bit integers; ARCHITECTURE is a multiarch folder. */
 #define FILE_NAME "libblas" WIDTH ".so.3"
 
 const char interpose_name[] = "Limber's " FILE_NAME, interpose_original[] = "the BLAS behind";
@@ -20,8 +20,8 @@ const char interpose_name[] = "Limber's " FILE_NAME, interpose_original[] = "the
 static void *behind;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
-/* NULL: not there, one of ours, or with integers of the other width. */
-static void *open_one(const char *name, bool wished)
+/* Opens a BLAS.  NULL: it is absent, is this library, or has integers of the other width. */
+static void *open_blas(const char *name, bool wished)
 {
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL),
          *isamax = library ? dlsym(library, "isamax_") : NULL;
@@ -58,11 +58,11 @@ static void *open_system(void)
     char path[512];
 
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
-        library = open_one(names[i], false);
+        library = open_blas(names[i], false);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !library; k++) {
             snprintf(path, sizeof path, "%s/%s/" FILE_NAME, folders[i], kinds[k]);
-            library = open_one(path, false);
+            library = open_blas(path, false);
         }
     return library;
 }
@@ -71,7 +71,7 @@ static void open_behind(void)
 {
     const char *wish = limber_variable_value("LIMBER_BLAS");
 
-    behind = wish ? open_one(wish, true) : NULL;
+    behind = wish ? open_blas(wish, true) : NULL;
     if (!behind)
         behind = open_system();
     if (!behind)

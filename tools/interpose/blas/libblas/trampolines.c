@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes every name of names.inc a jump to the function of that name in the BLAS behind, whatever
- * its arguments and results. */
+ * Defines every function of names.inc as a jump to the function of that name in the BLAS behind,
+ * independent of its arguments and results. */
 #include "library.h"
 
 #include "tools/interpose/shared/interpose.h"
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The first byte of `text` says whether the message was printed. */
+/* Prints once that a function is missing.  The first byte of `text` is set after the message. */
 #define HIDDEN __attribute__((visibility("hidden"), used))
 HIDDEN void limber_blas_missing(atomic_char *text);
 void limber_blas_missing(atomic_char *text)
@@ -34,7 +34,7 @@ void limber_blas_missing(atomic_char *text)
 #error "no jump for this processor"
 #endif
 
-/* The slot holds the function behind, or the code that prints that there is none. */
+/* The slot holds the address of the function behind, or of the code that reports it missing. */
 #define TRAMPOLINE(name) \
     ".pushsection .data\n .p2align 3\n" \
     ".globl limber_slot_" name "\n .hidden limber_slot_" name "\n" \
@@ -50,7 +50,8 @@ void limber_blas_missing(atomic_char *text)
 #include "names.inc"
 #undef NAME
 
-/* Variables that the reference CBLAS and its callers, testers among them, share: int, or wider. */
+/* Global variables of the reference CBLAS that its callers and test programs share: int or
+ * wider. */
 #define PUBLIC __attribute__((visibility("default")))
 PUBLIC extern int64_t RowMajorStrg, CBLAS_CallFromC;
 int64_t RowMajorStrg, CBLAS_CallFromC;
@@ -63,7 +64,7 @@ static const struct {
 #include "names.inc"
 };
 
-__attribute__((constructor)) static void fill(void)
+__attribute__((constructor)) static void fill_slots(void)
 {
     void *f;
 

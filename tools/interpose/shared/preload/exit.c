@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * _exit and _Exit of a program, which call no destructors: the workers of Python's multiprocessing
- * end so.  Part of the libraries that are preloaded; others come behind the C library. */
+ * Intercepts _exit and _Exit, which run no destructors; workers of Python's multiprocessing end
+ * this way.  Only preloaded libraries can do this, since others are searched after the C
+ * library. */
 #define _GNU_SOURCE     /* RTLD_NEXT, syscall */
 #include "tools/interpose/shared/interpose.h"
 
@@ -11,9 +12,10 @@
 
 #define PUBLIC __attribute__((visibility("default"), noreturn))
 
-static void (*next)(int status); /* another library's that is preloaded, or the C library's */
+/* the next definition: another preloaded library's, or the C library's */
+static void (*next)(int status);
 
-/* Before the program begins, as dlsym is not async-signal-safe and _exit is. */
+/* Runs before main, because _exit must be async-signal-safe and dlsym is not. */
 __attribute__((constructor)) static void find_next(void)
 {
     *(void **)&next = dlsym(RTLD_NEXT, "_exit");
