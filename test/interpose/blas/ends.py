@@ -38,7 +38,8 @@ def reports(path):
         with open(name, encoding="utf-8") as file:
             report = json.load(file)
         assert name == path or name == f"{path}.{report['pid']}", (name, report["pid"])
-        shapes.append("+".join(str(call["m"]) for call in report["calls"]) or "none")
+        products = [call for call in report["calls"] if "gemm" in call["routine"]]
+        shapes.append("+".join(str(call["m"]) for call in products) or "none")
         # a pool terminates its workers by SIGTERM
         assert report["complete"] or "61" in shapes[-1], name
         calls = sum(call["calls"] for call in report["calls"])

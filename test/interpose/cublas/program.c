@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls every function that liblimber_cublas serves, in every form, as a program on cuBLAS does.
- * Where LIMBER_CUDA names a driver, matrices are in device memory, with streams, scalars on the host
- * or the device, captured streams and two devices; otherwise all memory is the host's.  Data are
- * small integers, exact in every type.
+ * Where LIMBER_CUDA names a driver, matrices are in device memory, with streams, scalars on the
+ * host or the device, captured streams and two devices; otherwise all memory is the host's.  Data
+ * are small integers, exact in every type.
  *   served   all results are right; only calls that Limber must refuse reach the mock
  *   passed   all results are right, and the mock computed them
  *   three    as served, for the functions that ask for three products
