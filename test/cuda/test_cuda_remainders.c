@@ -82,7 +82,7 @@ static int round_at_ends(void *format)
     return is_right(format, format, x[0], x[1], 2);
 }
 
-/* Multiplies subnormal numbers in A by large ones: beside normal ones, and in lines of their own. */
+/* Multiplies subnormal numbers in A by large ones: beside normal ones, or in lines of their own. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
