@@ -155,7 +155,8 @@ static int64_t width_class(int64_t x, bool coarse, bool all)
     return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
 }
 
-/* Hi/Lo limbs hold 28 binades in FP16, 99 in the others. */
+/* Rounds a line's spread of exponents (binades) up to a class, so that plans are shared.  Of the
+ * coarse classes, 28 is what Hi/Lo limbs hold in FP16 and 99 what they hold in BF16 and TF32. */
 static int64_t spread_class(int64_t x, bool coarse)
 {
     static const int few[] = { 0, 8, 16, 28, 64, 99, 128, 256 };

@@ -31,7 +31,7 @@ OP(slices, 1, 1, A(axis) | A(bits) | A(step) | A(sign), MANY)
 OP(quantize, 1, 1, A(axis), MANY)   /* as the model loads it */
 OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign), MANY)
 
-/* products: the table, and the sum of what it left behind */
+/* products: the sums of the table's limb products, and what the products left out sum up to */
 OP(products, 2, 2, A(unit) | A(chunk) | A(sums) | A(tile) | A(split), MANY | ROWS)
 OP(combine, 1, 1, A(reconstruct) | A(moduli) | A(uncertain), 0)
 

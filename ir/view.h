@@ -29,7 +29,7 @@ struct tile_subset {
     int32_t shift;
 };
 
-/* The matrix' line that is line i in the order of `block`; block NULL: i. */
+/* The matrix's line that is line i in the order of `block`. */
 PRIM int64_t limber_block_line(const int32_t *block, int64_t i)
 {
     return (int64_t)LIMBER_READ(int32_t, block + i / LIMBER_BLOCK) * LIMBER_BLOCK +

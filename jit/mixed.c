@@ -197,8 +197,9 @@ static void clear_ready(struct ready *r)
     limber_mask_clear(&r->m[1]);
 }
 
-static bool make_ready(const struct mixing *x, const struct partition *parts,
-                       const struct partition_part *part, struct ready *r, struct diag *d)
+/* Makes the problem, the masks and the scan's result of one part of a partitioned product. */
+static bool prepare_part(const struct mixing *x, const struct partition *parts,
+                         const struct partition_part *part, struct ready *r, struct diag *d)
 {
     memset(r, 0, sizeof *r);
     for (int side = 0; side < 2; side++) {
@@ -235,7 +236,7 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, struct r
 
         if (x->trace)
             limber_text_add(x->trace, "; part %d\n", i + 1);
-        if (!make_ready(x, parts, &parts->part[i], &r, d))
+        if (!prepare_part(x, parts, &parts->part[i], &r, d))
             return false;
         ok = limber_engine_plan_masked(x->ctx, &r.p, &r.m[0], &r.m[1], x->trace, &r.report, d);
         if (ok && report)
@@ -260,7 +261,7 @@ static bool run_parts(struct mixing *x, const struct partition *parts, struct re
         struct kernel_key key;
         bool one = false;
 
-        if (!(ok = make_ready(x, parts, &parts->part[made], &r[made], d)))
+        if (!(ok = prepare_part(x, parts, &parts->part[made], &r[made], d)))
             break;
         step[made] = (struct step){ &r[made].p, &r[made].f, NULL, &r[made].report };
         ok = limber_engine_step(x->ctx, &step[made], &key, &one, d);
@@ -331,7 +332,7 @@ static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
         struct ready ready;
         size_t few, many;
 
-        ok = make_ready(&x, &parts, &parts.part[i], &ready, at->d);
+        ok = prepare_part(&x, &parts, &parts.part[i], &ready, at->d);
         if (!ok)
             break;
         ok = limber_engine_workspace_masked(at->ctx, &ready.p, &ready.m[0], &ready.m[1], &few,

@@ -32,7 +32,7 @@ struct problem {
     struct unit_counts *counts; /* NULL, or where a simulated unit adds its counts */
     enum counts count; /* which events are counted */
     bool transposed; /* a and b are the caller's b and a, transposed, and so is c */
-    bool fine; /* a part of a product large enough for a kernel of narrow classes */
+    bool fine; /* a part of a large product: a kernel for finer classes of sizes pays */
     int roundings; /* of a part of a mixed product: as in struct plan */
     struct first_pass first_pass; /* of a part: chosen for the whole product */
     limber_prepared *kept[2]; /* a, b if they are prepared; else NULL */

@@ -158,7 +158,8 @@ static double seconds(const struct plan *p, const struct price *price, bool devi
     return limber_price(price, n, n, k, 1) * (0x1p30 / (n * n * k));
 }
 
-static bool splits_inside(const struct plan *p, const struct target *t, struct diag *why)
+/* Whether the multiply kernel itself can make the limbs of this plan. */
+static bool can_split_in_kernel(const struct plan *p, const struct target *t, struct diag *why)
 {
     return t->blocks ? t->blocks->splits_inside(p, t, why) :
                        limber_fail(why, LIMBER_STATUS_NO_SCHEME,
@@ -178,7 +179,7 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
     copy.scheme = s->name;
     ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
          limber_pass_bound(&copy, t, why) &&
-         (p->split != LIMBER_SPLIT_INSIDE || splits_inside(&copy, t, why));
+         (p->split != LIMBER_SPLIT_INSIDE || can_split_in_kernel(&copy, t, why));
     if (ok) {
         *price = price_of(&copy, t);
         *cost = seconds(&copy, price, limber_is_device(t));

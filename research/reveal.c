@@ -238,7 +238,8 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
             ;
         parent = limber_reveal_leaf(&r->found, -1);
         limber_reveal_hang(&r->found, parent, node);
-        /* all of one subtree, or several that are added at once */
+        /* Terms that meet `first` below this node are one child.  Children that meet here at once
+         * are siblings. */
         for (int64_t first = i, same; first < end; first = same) {
             for (int64_t j = first + 1; j < end; j++)
                 if ((term[j].meets = meet(r, term[first].leaf, term[j].leaf)) == 0)

@@ -22,7 +22,8 @@ setup() {
 }
 
 BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config llvm-19-dev llvm-19 clang-19 libffi-dev \
-libxxhash-dev libmpfr-dev libgmp-dev libcjson-dev libpopt-dev zlib1g-dev liblapack-dev liblapack64-dev"
+libxxhash-dev libmpfr-dev libgmp-dev libcjson-dev libpopt-dev zlib1g-dev \
+liblapack-dev liblapack64-dev"
 TEST_PACKAGES="ccache libcmocka-dev abigail-tools g++ libclang-rt-19-dev binutils clang-format-19
     doxygen
     python3 python3-numpy python3-pip python3-venv gfortran gnuplot-nox libblas3 libblas-test

@@ -93,7 +93,7 @@ struct planar {
     int size;
     char *image, *gradient;
 };
-/* True if the gradient is faster so. x->call is not complete yet. */
+/* Fills x.  True if computing this gradient from a planar copy of the image is faster. */
 bool limber_planar_init(const struct call *c, struct planar *x);
 double limber_planar_bytes(const struct planar *x, int size);
 /* In order: completes the call, which then points to x; assigns memory; fills the image; stores the

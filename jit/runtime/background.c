@@ -64,8 +64,8 @@ static bool stop_or_find_working(void)
  * The program's own threads are not stopped, since later code may wait for them. */
 static const double patience = 20;
 
-/* Exit handler.  Drops jobs that have not begun, stops the library's threads that are executing the
- * compiler's code, and waits for all others that compile and are not lost. */
+/* Exit handler.  Drops jobs that have not begun, stops the library's own threads inside the
+ * compiler, and waits, at most `patience` seconds, for the program's threads that compile. */
 static void end_compilers(void)
 {
     const struct timespec moment = { 0, 100000 };

@@ -52,8 +52,8 @@ static void join_line(const struct joining *x, int64_t line)
     }
 }
 
-/* Joins the elements of a filter that belong to a channel. */
-static void join_channel(const struct joining *x, int64_t line)
+/* Merges the extremes of all taps of a filter in channel `line`. */
+static void merge_channel_extremes(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
     const struct extremes *first = x->pixel + w->origin + line * w->image;
@@ -72,7 +72,7 @@ static void join_lines(void *arg, int64_t task, int worker)
     (void)worker;
     for (int64_t i = task * RUN; i < (task + 1) * RUN && i < x->lines; i++)
         if (x->filters)
-            join_channel(x, i);
+            merge_channel_extremes(x, i);
         else
             join_line(x, i);
 }

@@ -60,7 +60,7 @@ static int64_t sized(int64_t image, int64_t window, int64_t stride, const int64_
     return (image + pad[0] + pad[1] - window) / stride + 1;
 }
 
-static void make_tensors(struct layer *l, struct rng *r)
+static void draw_layer(struct layer *l, struct rng *r)
 {
     static const struct {
         limber_format from, to;
@@ -214,7 +214,7 @@ static void workspace_suffices(void **state)
         limber_prepared *prepared;
         limber_problem p;
 
-        make_tensors(&l, &r);
+        draw_layer(&l, &r);
         for (int i = 0; i < 3; i++)
             data[i] = tensor(&r, l.from, l.elements[i]);
         want = calloc(result_bytes(&l), 1);

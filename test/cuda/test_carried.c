@@ -199,7 +199,8 @@ static limber_status multiply(const double x[SIDE * SIDE], double to[SIDE * SIDE
     return s;
 }
 
-static void count(void *user, const char *path)
+/* Called for each file by functions that return how many there are. */
+static void ignore_file(void *user, const char *path)
 {
     (void)user, (void)path;
 }
@@ -215,7 +216,7 @@ static void cubins_of_the_folder_need_no_compiler(void **state)
     for (int i = 0; i < 3; i++)
         memset(got[i], i + 1, sizeof got[i]);
     assert_int_equal(multiply(x, got[0], state), LIMBER_STATUS_OK);
-    assert_true(test_files_each(dir, "*.cubin", count, NULL) >= 2);
+    assert_true(test_files_each(dir, "*.cubin", ignore_file, NULL) >= 2);
     setenv("LIMBER_NO_COMPILE", "1", 1);
     setenv("LIMBER_KEEP_CUBINS", made, 1); /* would show a kernel that NVRTC compiled */
     assert_int_equal(multiply(x, got[1], state), LIMBER_STATUS_OK);
@@ -225,7 +226,7 @@ static void cubins_of_the_folder_need_no_compiler(void **state)
     assert_non_null(strstr(limber_error_text(), "LIMBER_NO_COMPILE is set and no cache holds"));
     memset(x, 3, sizeof x);
     assert_memory_equal(got[2], x, sizeof x);
-    assert_int_equal(test_files_each(made, "*", count, NULL), 0);
+    assert_int_equal(test_files_each(made, "*", ignore_file, NULL), 0);
     unsetenv("LIMBER_NO_COMPILE");
     setenv("LIMBER_CUBINS", dir, 1);
     setenv("LIMBER_KEEP_CUBINS", dir, 1);

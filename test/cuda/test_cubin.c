@@ -273,7 +273,7 @@ static bool check_plan(const struct wanted *x, const struct machine *m, bool alw
              w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
              x->direction < 0 ? "" : suffix[x->direction], m->name);
     if (!is_wanted(name) || (w->roundings && !has_own_kernels(m)))
-        return false; /* these are the only ones that leave out tiles */
+        return false; /* only architectures with kernels of their own skip tiles */
     scan_data(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     state_plan(&p, x, &mask);

@@ -226,8 +226,8 @@ static void same(const struct trial *t, const char *want, const char *where, siz
     free(got);
 }
 
-/* Returns whether a scheme is tried on a shape: one or two of them, others on other
- * capabilities. */
+/* Returns whether this run tries the scheme on this shape.  A run takes a third of all pairs; runs
+ * for other compute capabilities take the others. */
 static bool is_tried(size_t scheme, size_t shape)
 {
     if (schemes[scheme].promise == LIMBER_CONTRACT_FAST && gpu_capability() == 75)

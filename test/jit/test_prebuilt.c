@@ -524,7 +524,8 @@ static void test_targets(void **state)
 
 /* ---- products without a kernel --------------------------------------------------------------- */
 
-static void test_direct(void **state)
+/* Products without a plan have the bits of compiled kernels, for any alpha and beta. */
+static void direct_products_have_specialised_bits(void **state)
 {
     static const char *const formats[][3] = { { "f64", "f64", "f64" }, { "f32", "f32", "f32" } };
     static const double values[] = {
@@ -573,7 +574,7 @@ int main(void)
 #ifdef LIMBER_HAVE_LLVM
         cmocka_unit_test(test_targets),
 #endif
-        cmocka_unit_test(test_direct),
+        cmocka_unit_test(direct_products_have_specialised_bits),
     };
 
     return cmocka_run_group_tests(tests, begin, end);

@@ -88,7 +88,8 @@ struct tile {
         _mm512_storeu_pd(t->out + 32 * (i) + 24, l##i##1); \
     } while (0)
 
-/* Register tile of 3 rows by 2 vectors of 8: twelve registers of sums, four of B. */
+/* Multiplies doubles with sums in pairs (h: sums, l: their rounding errors).  The register tile is
+ * 3 rows by 2 vectors of 8: twelve registers of sums, four of B. */
 static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
 {
     __m512d h00 = _mm512_setzero_pd(), h01 = h00, h10 = h00, h11 = h00, h20 = h00, h21 = h00;

@@ -326,7 +326,8 @@ static double warm(const struct group *g)
     return fmax(g->seconds - g->compiling, 0);
 }
 
-static double ratio_of(const struct group *g)
+/* Limber's time without compilation over the BLAS's estimated time; NAN where that is unknown. */
+static double ratio_to_blas(const struct group *g)
 {
     return g->served && g->original > 0 ? warm(g) / g->original : NAN;
 }
@@ -334,16 +335,16 @@ static double ratio_of(const struct group *g)
 /* A cell: Limber's time divided by the BLAS's. */
 static void ratio(const struct group *g, char *to, size_t size)
 {
-    if (isnan(ratio_of(g)))
+    if (isnan(ratio_to_blas(g)))
         snprintf(to, size, "%s", "");
     else
-        snprintf(to, size, "%.3g", ratio_of(g));
+        snprintf(to, size, "%.3g", ratio_to_blas(g));
 }
 
 /* Limber's time beside the BLAS's in words, where both are long enough to say something. */
 static void speed(const struct group *g, char *to, size_t size)
 {
-    double x = ratio_of(g);
+    double x = ratio_to_blas(g);
 
     *to = '\0';
     if (isnan(x) || 1e3 * fmax(warm(g), g->original) < SHORTEST_RATED)

@@ -169,7 +169,8 @@ struct terms_args {
     char value[128];
 };
 
-/* The fields of struct sums_job: [count][outer][inner] sums of pairs. */
+/* The fields of struct sums_job: real + imaginary part (minus: real - imaginary) of
+ * [count][outer][inner] complex elements. */
 struct sums_args {
     const char *from;
     int64_t outer, inner, outer_step, inner_step, count;

@@ -810,8 +810,8 @@ DEVICE void products_arrive(uint32_t barrier)
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
                  ::"r"(shared_address(barrier)) : "memory");
 }
-/* Arrives likewise at the barriers at this offset in the blocks of the cluster whose bits are
- * set. */
+/* Arrives, when all products that this thread has issued are complete, at the barriers at this
+ * offset in the blocks of the cluster whose bits are set. */
 DEVICE void products_arrive_all(uint32_t barrier, uint32_t mask)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"

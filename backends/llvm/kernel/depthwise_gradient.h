@@ -326,8 +326,8 @@ FLAT void NAME(meet_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, 
     }
 }
 
-/* Adds rows in place (NHWC).  Each vector of channels goes through all rows before the next one
- * does. */
+/* Accumulates the gradient of filters from rows of image and dy that are read in place (NHWC), one
+ * vector of channels after the other. */
 static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *m,
                               const REAL *image, const REAL *dy, int64_t y, int64_t end,
                               int64_t done)

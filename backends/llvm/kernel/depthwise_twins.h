@@ -13,7 +13,7 @@ struct NAME(twins) {
     int64_t at[2 * (2 * TWINS - 1) + 3];
     /* lanes with elements of the row; none above and below the image */
     some_lanes seen[2 * (2 * TWINS - 1) + 3];
-    __m512i lane[3]; /* for each tap: lane of the rows that holds it */
+    __m512i lane[3]; /* for each tap: which lane of the loaded rows each lane of a result reads */
     some_lanes picked[3]; /* for each tap: lanes of the result that have it */
     some_lanes stored[2]; /* lanes that both halves store */
     int64_t rows; /* rows of the result */
@@ -57,7 +57,8 @@ static void NAME(find_twins)(const struct NAME(piece) *x, int64_t y, int stride,
     }
 }
 
-/* Computes the rows of n vectors of a channel's result. */
+/* Computes n vectors of a channel's result by a window of 3 x 3.  Each vector holds two rows of the
+ * result, one in each half. */
 FLAT void NAME(see_twins)(const struct NAME(twins) *of, const REAL *image, const REAL *filter,
                           const int64_t *step, int64_t down, int n, int stride, bool back, REAL *to)
 {

@@ -36,7 +36,7 @@ enum {
     STRETCH = 1024,                 /* elements along k; a block's stay in L2 */
     FAR = -990, /* lowest exponent, relative to a line's largest, that pairs include */
     NOTHING = -(1 << 24),           /* the exponent of zero */
-    LEFT_OUT = -(1 << 25)           /* `low` of a line from which they exclude elements */
+    LEFT_OUT = -(1 << 25)           /* `low` of a line some of whose elements pairs leave out */
 };
 
 /* ---- operands -------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ enum {
     KERNEL_WIDE_COLUMN = 36,    /* bits of a column for 12-bit residues */
     KERNEL_WIDE_LEAST = 2048,   /* least modulus of 12-bit residues, so that quotients fit FP32 */
     KERNEL_COLUMNS = 10,
-    KERNEL_EXACT = 12,      /* `accumulator`: bytes of a packed element, a double and its exponent */
+    KERNEL_EXACT = 12,      /* `accumulator`: bytes of a packed element, double and exponent */
     KERNEL_PAIRS = 8,       /* for pairs: bytes of a double scaled by its line's largest */
     KERNEL_EXACT_BLOCK = 64, /* `accumulator`: rows and columns of a block */
     /* `accumulator`: bytes of an element's pair, its magnitude and the pair of earlier parts */

@@ -10,8 +10,8 @@
 
 enum { BLOCK = 64 };
 
-/* Detects elements that are not multiples of `unit` within the limits: they differ from what is
- * stored, and so do NaN, which is clamped to `low`, and infinities. */
+/* Converts x / unit to bytes, clamped to [low, high].  Returns nonzero if an element was not
+ * represented exactly, as NaN and infinities are not. */
 #define NARROW_LOOP(type) \
     static int narrow_##type(const type *x, double unit, int low, int high, uint8_t *restrict to, \
                              int64_t n) \

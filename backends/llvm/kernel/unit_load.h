@@ -231,6 +231,8 @@ FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
     return x;
 }
 
+/* Rounds a strip to the simulated unit's input format and packs it, with exponents for fused
+ * blocks. */
 FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 {
     v16i live = live_lanes(w);
@@ -252,7 +254,9 @@ FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
             put_halves(w, w->p0 + p, x);
             continue;
         }
-        if (!MODEL.zeros && MODEL.sub == 1)     /* else the exponent of a whole term counts */
+        /* Zeros do not raise a block's largest exponent.  With sub > 1 a term is a sum of products
+         * and has one exponent. */
+        if (!MODEL.zeros && MODEL.sub == 1)
             e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
         put_row(w, 0, w->p0 + p, (const char *)&x, 4);
         if (CONSTANT.fused)

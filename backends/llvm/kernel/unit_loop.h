@@ -117,7 +117,7 @@ FLAT void F(copy)(V to[ROWS][VECS], V from[ROWS][VECS])
             to[r][v] = from[r][v];
 }
 
-/* Starts sums at zero, or at `sum` if nothing will be added to it. */
+/* Starts sums: at zero if they are added to `sum` later (apart), else at `sum`. */
 FLAT void F(begin)(V acc[ROWS][VECS], V sum[ROWS][VECS], int apart)
 {
     if (apart)

@@ -125,8 +125,8 @@ FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAM
 
 /* Rows whose elements along k lie together, in sums of their own: all of k, a block of rows at a
  * time. */
-static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, const T *a, bool first,
-                          T *sum)
+static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
+                          bool first, T *sum)
 {
     const T *row[NAME(ROWS)];
     NAME(v) s[NAME(STRIPS)];

@@ -59,7 +59,7 @@ limber_context *limber_blas_context(void);
 double limber_blas_opening(void);
 limber_matrix limber_blas_matrix(const struct job *j, struct view v);
 
-/* ---- order.c: real vectors, under reproducible ------------------------------------------------ */
+/* ---- order.c: real vectors, under reproducible ----------------------------------------------- */
 
 enum { LIMBER_BLAS_SHORT = 2048 };
 /* The sum of at most LIMBER_BLAS_SHORT products. */

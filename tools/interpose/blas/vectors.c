@@ -270,8 +270,8 @@ static bool rotate(struct job *j)
 
 /* ---- matrices that are stored in part -------------------------------------------------------- */
 
-/* A matrix by columns, of each of which a run of rows is stored.  The matrix that a routine means is
- * this one, its transpose or its conjugate. */
+/* A matrix by columns, each of which stores a run of rows.  The matrix that a routine means is this
+ * one, its transpose or its conjugate. */
 struct stored {
     const char *data;
     int64_t rows, cols, below, above, lead; /* below, above: diagonals that are stored */
@@ -490,7 +490,7 @@ static struct view mirror(const struct job *j, struct view v)
 FILL(fill_d, double)
 FILL(fill_s, float)
 
-/* A tile on the diagonal, in full. */
+/* Writes a tile on the diagonal of a symmetric or Hermitian matrix with both triangles. */
 static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_t n,
                           struct view tile)
 {

@@ -11,7 +11,9 @@ export LC_ALL=C
 width=$1 out=$2 lapack=$3 blas=$4 objcopy=${5:-objcopy} ar=${6:-ar} nm=${7:-nm}
 mkdir -p "$out"
 cd "$out"
-defined() { "$nm" --defined-only "$1" 2> /dev/null | awk 'NF == 3 && $2 ~ /[TDBRWC]/ { print $3 }' | sort -u; }
+defined() {
+    "$nm" --defined-only "$1" 2> /dev/null | awk 'NF == 3 && $2 ~ /[TDBRWC]/ { print $3 }' | sort -u
+}
 undefined() { "$nm" --undefined-only "$1" 2> /dev/null | awk 'NF == 2 { print $2 }' | sort -u; }
 
 cp "$lapack" lapack.a
@@ -23,7 +25,8 @@ undefined lapack.a > used
 {
     sed "s/.*/& limber${width}_&/" names
     # Functions of libm whose last bits depend on the CPU: math.c has others.
-    grep -xE '(log|log10|pow|atan2|sin|cos|sincos|cexp|csqrt|cabs)f?' used | sed 's/.*/& limber_lapack_&/'
+    grep -xE '(log|log10|pow|atan2|sin|cos|sincos|cexp|csqrt|cabs)f?' used |
+        sed 's/.*/& limber_lapack_&/'
 } > map
 for archive in lapack blas; do
     "$objcopy" --redefine-syms=map "$archive.a" "$archive$width.a"

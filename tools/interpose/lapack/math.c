@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions of libm that LAPACK calls.  The C library has variants of most of them for different
- * CPUs, whose last bits differ.  These compute by additions, multiplications, divisions and square
- * roots in pairs of doubles, about 100 bits, and round at the end, so their bits are the same
- * everywhere.  All are reentrant. */
+ * The functions of libm that LAPACK calls.  The C library has variants of most of them for
+ * different CPUs, whose last bits differ.  These compute by additions, multiplications, divisions
+ * and square roots in pairs of doubles, about 100 bits, and round at the end, so their bits are the
+ * same everywhere.  All are reentrant. */
 #include "double_double.h"
 
 #include <complex.h>
