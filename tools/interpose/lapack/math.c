@@ -211,6 +211,16 @@ HIDDEN double limber_lapack_cabs(double complex z)
     return most * sqrt(1 + ratio * ratio);
 }
 
+static double complex complex_of(double re, double im)
+{
+    const union {
+        double part[2];
+        double complex z;
+    } both = { { re, im } };
+
+    return both.z;
+}
+
 /* The root with a real part that is not negative.  Scaled, so that nothing overflows. */
 HIDDEN double complex limber_lapack_csqrt(double complex z)
 {
@@ -218,9 +228,10 @@ HIDDEN double complex limber_lapack_csqrt(double complex z)
     double big;
 
     if (size == 0 || !isfinite(size))
-        return isfinite(size) ? CMPLX(0, b) : CMPLX(isnan(size) ? NAN : INFINITY, b);
+        return isfinite(size) ? complex_of(0, b) : complex_of(isnan(size) ? NAN : INFINITY, b);
     big = sqrt((fabs(a) / 4 + size / 4) * 2);
-    return a >= 0 ? CMPLX(big, b / (2 * big)) : CMPLX(fabs(b) / (2 * big), copysign(big, b));
+    return a >= 0 ? complex_of(big, b / (2 * big)) :
+                    complex_of(fabs(b) / (2 * big), copysign(big, b));
 }
 
 HIDDEN double complex limber_lapack_cexp(double complex z)
@@ -229,7 +240,7 @@ HIDDEN double complex limber_lapack_cexp(double complex z)
     double s, c;
 
     limber_lapack_sincos(cimag(z), &s, &c);
-    return CMPLX(size * c, size * s);
+    return complex_of(size * c, size * s);
 }
 
 /* ---- binary32 -------------------------------------------------------------------------------- */
