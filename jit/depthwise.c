@@ -250,14 +250,9 @@ static void run_task(void *arg, int64_t task, int worker)
 
 static void fill_report(const struct running *x, const char *scheme, double bound, struct report *r)
 {
-    limber_report_clear(r);
-    r->rows = 1;
-    r->from = LIMBER_FROM_LIBRARY;
-    r->bound = bound;
+    limber_report_library(r, x->backend->name, scheme, bound);
     r->recomputed = x->slow;
     r->way = WAY_depthwise;
-    strcpy(r->scheme, scheme);
-    memccpy(r->backend, x->backend->name, '\0', sizeof r->backend - 1);
     r->workspace = x->bytes;
 }
 

@@ -16,11 +16,6 @@ bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
            m * n <= DIRECT_WORK && m * n * k <= DIRECT_WORK;
 }
 
-static bool is_plain(const struct view *v)
-{
-    return limber_view_strided(v) && !v->tile_subset;
-}
-
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
@@ -30,8 +25,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
         return "it serves products of f64 or f32 throughout on CPUs";
     if (!limber_is_direct_size(p->m, p->n, p->k))
         return "the product is large, or has k = 0";
-    return (p->c.col == 1 || p->c.row == 1) && p->c.inner >= p->n && !p->c.rows && !p->c.cols &&
-                   is_plain(&p->a) && is_plain(&p->b) ?
+    return (p->c.col == 1 || p->c.row == 1) && p->c.inner >= p->n && limber_is_strided(p) ?
                NULL :
                "the operands lie otherwise";
 }
@@ -72,10 +66,11 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     return ok;
 }
 
-/* The error bound of a chain of k from +0: docs/accuracy.md, "Native chains". */
-static double chain_bound(const struct product_shape *s)
+double limber_native_bound(int64_t k, int64_t size)
 {
-    double n = (double)s->fixed.k * (s->size == 8 ? 0x1p-53 : 0x1p-24);
+    const int64_t chain = k < NATIVE_CHAIN ? k : NATIVE_CHAIN,
+                  chains = (k + NATIVE_CHAIN - 1) / NATIVE_CHAIN;
+    const double n = (double)(chain + chains - 1) * (size == 8 ? 0x1p-53 : 0x1p-24);
 
     return n / (1 - n);
 }
@@ -83,14 +78,12 @@ static double chain_bound(const struct product_shape *s)
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r)
 {
-    limber_report_clear(r);
-    r->rows = 1;
-    r->from = code ? LIMBER_FROM_MEMORY : LIMBER_FROM_LIBRARY;
-    r->bound = chain_bound(s);
+    limber_report_library(r, ctx->machine.backend->name, "native",
+                          limber_native_bound(s->fixed.k, s->size));
+    if (code)
+        r->from = LIMBER_FROM_MEMORY;
     r->seconds_run = seconds;
     r->way = WAY_direct;
-    strcpy(r->scheme, "native");
-    memccpy(r->backend, ctx->machine.backend->name, '\0', sizeof r->backend - 1);
 }
 
 static enum ran run(struct attempt *at)

@@ -182,6 +182,10 @@ void limber_specialise(limber_context *ctx, const struct kernel_key *key);
  * results. */
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d);
 
+/* Calls fn, which cannot fail, for every task: by all threads if they are `shared`, or by this one
+ * in order. */
+void limber_tasks_run(limber_context *ctx, int64_t tasks, bool shared,
+                      bool (*fn)(void *arg, int64_t task, int worker, struct diag *d), void *arg);
 /* Calls fn, which cannot fail, for every group of small products.  All threads are used if the
  * groups together have more than four times `work` multiply-adds. */
 void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64_t work,
@@ -196,7 +200,10 @@ bool limber_is_direct_size(int64_t m, int64_t n, int64_t k);
  * any shape.  False: not served here. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
                       limber_kernel code, const void *a, const void *b, void *c);
-/* Fills the report of such a product, which took so many seconds. */
+/* Error bound of native sums of k products in binary64 (size 8) or binary32 (size 4), which have
+ * chains of at most NATIVE_CHAIN: docs/accuracy.md, "Native chains". */
+double limber_native_bound(int64_t k, int64_t size);
+/* Fills the report of a product by limber_shape_run, which took so many seconds. */
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r);
 

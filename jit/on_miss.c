@@ -14,10 +14,9 @@ enum { ROW = 1 << 21 }; /* multiply-adds of a row, at most: longer rows would po
  * a whole. */
 static bool has_rows(const limber_context *ctx, const struct problem *p)
 {
-    return p->groups == 1 && !p->shape && limber_view_strided(&p->a) &&
-           limber_view_strided(&p->b) && !p->a.tile_subset && !p->b.tile_subset && !p->c.rows &&
-           !p->c.cols && p->fc.kind == LIMBER_KIND_FLOAT && !ctx->machine.backend->device_ops &&
-           limber_frees_scheme(&p->contract) && (double)p->n * (double)p->k <= ROW;
+    return p->groups == 1 && !p->shape && limber_is_strided(p) && p->fc.kind == LIMBER_KIND_FLOAT &&
+           !ctx->machine.backend->device_ops && limber_frees_scheme(&p->contract) &&
+           (double)p->n * (double)p->k <= ROW;
 }
 
 static struct problem rows_of(const struct problem *p, int64_t first, int64_t count)

@@ -63,6 +63,13 @@ bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d);
 
+/* True if the elements of A, B and C are found by strides alone, and all are shown. */
+static inline bool limber_is_strided(const struct problem *p)
+{
+    return limber_view_strided(&p->a) && limber_view_strided(&p->b) && !p->a.tile_subset &&
+           !p->b.tile_subset && !p->c.rows && !p->c.cols;
+}
+
 /* The scalar at x, a binary64 (size 8) or a binary32 (size 4), at any alignment. */
 static inline double limber_scalar_value(const void *x, int64_t size)
 {

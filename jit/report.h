@@ -29,6 +29,18 @@ static inline void limber_report_clear(struct report *r)
     memset(r, 0, offsetof(struct report, part));
 }
 
+/* Fills the report of a call that library code computes, without plan. */
+static inline void limber_report_library(struct report *r, const char *backend, const char *scheme,
+                                         double bound)
+{
+    limber_report_clear(r);
+    r->rows = 1;
+    r->from = LIMBER_FROM_LIBRARY;
+    r->bound = bound;
+    strcpy(r->scheme, scheme);
+    memccpy(r->backend, backend, '\0', sizeof r->backend - 1);
+}
+
 /* Copies a report with the parts that are set. */
 static inline void limber_report_copy(struct report *to, const struct report *from)
 {

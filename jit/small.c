@@ -42,11 +42,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
     if (p->k > LIMBER_SMALL_K || p->m > work || p->n > work || p->m * p->n > work ||
         p->m * p->n * p->k > work)
         return "the product is large";
-    return p->c.inner >= p->n && !p->c.rows && !p->c.cols && /* strided, not a lattice or blocks */
-                   limber_view_strided(&p->a) && limber_view_strided(&p->b) && !p->a.tile_subset &&
-                   !p->b.tile_subset ?
-               NULL :
-               "the operands lie otherwise";
+    return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
 
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d)
@@ -90,21 +86,27 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
-void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64_t work,
-                             bool (*fn)(void *arg, int64_t g, int worker, struct diag *d),
-                             void *arg)
+void limber_tasks_run(limber_context *ctx, int64_t tasks, bool shared,
+                      bool (*fn)(void *arg, int64_t task, int worker, struct diag *d), void *arg)
 {
     struct runner all = limber_pool_runner(ctx->pool);
     struct diag ignored = { 0 };
 
-    if (all.workers > 1 && p->groups > 1 && p->groups > 4 * work / (p->m * p->n * p->k + 1)) {
+    if (shared && tasks > 1 && all.workers > 1) {
         limber_pool_enter(ctx->pool);
-        limber_groups_run(&all, p->groups, fn, arg, &ignored);
+        limber_groups_run(&all, tasks, fn, arg, &ignored);
         limber_pool_leave(ctx->pool);
     } else {
-        for (int64_t g = 0; g < p->groups; g++)
-            fn(arg, g, 0, &ignored);
+        for (int64_t t = 0; t < tasks; t++)
+            fn(arg, t, 0, &ignored);
     }
+}
+
+void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64_t work,
+                             bool (*fn)(void *arg, int64_t g, int worker, struct diag *d),
+                             void *arg)
+{
+    limber_tasks_run(ctx, p->groups, p->groups > 4 * work / (p->m * p->n * p->k + 1), fn, arg);
 }
 
 void limber_pairs_report(struct attempt *x)
@@ -112,12 +114,8 @@ void limber_pairs_report(struct attempt *x)
     struct report *r = x->r;
     const double scan = r->seconds_scan;
 
-    limber_report_clear(r);
-    r->rows = 1;
-    r->from = LIMBER_FROM_LIBRARY;
+    limber_report_library(r, x->ctx->machine.backend->name, "pairs", 0);
     r->seconds_scan = scan;
-    snprintf(r->scheme, sizeof r->scheme, "pairs");
-    snprintf(r->backend, sizeof r->backend, "%s", x->ctx->machine.backend->name);
 }
 
 static enum ran run(struct attempt *x)

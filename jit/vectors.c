@@ -10,7 +10,8 @@
 /* A task has at least so many multiply-adds; sums of a task lie on the stack, ROWS at a time. */
 enum { TASK = 1 << 17, ROWS = 512 };
 
-/* The product as a matrix times a vector: n x k, where C has one row, since C^T = B^T A^T. */
+/* The product as a matrix of m x k times a vector.  A product whose C is one row is computed
+ * transposed, as C^T = B^T A^T, and m is then its n. */
 struct vectors {
     limber_context *ctx;
     const struct problem *p;
@@ -19,11 +20,6 @@ struct vectors {
     struct scaling scaling;
     bool scales;
 };
-
-static bool is_plain_view(const struct view *v)
-{
-    return limber_view_strided(v) && !v->tile_subset && !v->pairs;
-}
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
@@ -36,13 +32,11 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
         return "it serves products of f64 or f32 throughout on CPUs";
     if (p->k == 0)
         return "it has nothing to multiply";
-    return p->c.inner >= p->n && !p->c.rows && !p->c.cols && is_plain_view(&p->a) &&
-                   is_plain_view(&p->b) ?
-               NULL :
-               "the operands lie otherwise";
+    return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
 
-/* Where all four numbers are finite, but what they make is not, the long form is exact. */
+/* alpha sum + beta c, as limber_blend computes it.  With beta = 1 and a finite value, the first
+ * line does the same without a call of fma. */
 static double join(const struct scaling *f, double sum, double c)
 {
     const double y = f->beta == 1 ? f->alpha * sum + c : NAN;
@@ -54,22 +48,17 @@ static double join(const struct scaling *f, double sum, double c)
 static void store(const struct vectors *x, const void *sum, int64_t rows, char *c)
 {
     const struct scaling *f = &x->scaling;
+    const int size = x->p->fc.size;
 
-    for (int64_t i = 0; i < rows && x->p->fc.size == 8; i++, c += x->to * 8) {
-        const double s = ((const double *)sum)[i];
-        double y;
+    for (int64_t i = 0; i < rows; i++, c += x->to * size) {
+        const double s = limber_scalar_value((const char *)sum + i * size, size),
+                     y = f->beta == 0 ? f->alpha * s : join(f, s, limber_scalar_value(c, size));
+        const float narrow = (float)y;
 
-        memcpy(&y, c, 8);
-        y = f->beta == 0 ? f->alpha * s : join(f, s, y);
-        memcpy(c, &y, 8);
-    }
-    for (int64_t i = 0; i < rows && x->p->fc.size == 4; i++, c += x->to * 4) {
-        const double s = (double)((const float *)sum)[i];
-        float y;
-
-        memcpy(&y, c, 4);
-        y = (float)(f->beta == 0 ? f->alpha * s : join(f, s, (double)y));
-        memcpy(c, &y, 4);
+        if (size == 8)
+            memcpy(c, &y, 8);
+        else
+            memcpy(c, &narrow, 4);
     }
 }
 
@@ -107,27 +96,10 @@ static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
     return true;
 }
 
-/* Chains of at most NATIVE_CHAIN products, and additions of chains: docs/accuracy.md, "Native
- * chains". */
-static double bound(const struct problem *p)
-{
-    const double k = (double)p->k, chain = k < NATIVE_CHAIN ? k : NATIVE_CHAIN,
-                 chains = (double)((p->k + NATIVE_CHAIN - 1) / NATIVE_CHAIN),
-                 n = (chain + chains - 1) * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24);
-
-    return n / (1 - n);
-}
-
 static void report(struct attempt *x)
 {
-    struct report *r = x->r;
-
-    limber_report_clear(r);
-    r->rows = 1;
-    r->from = LIMBER_FROM_LIBRARY;
-    r->bound = bound(x->p);
-    strcpy(r->scheme, "native");
-    memccpy(r->backend, x->ctx->machine.backend->name, '\0', sizeof r->backend - 1);
+    limber_report_library(x->r, x->ctx->machine.backend->name, "native",
+                          limber_native_bound(x->p->k, x->p->fc.size));
 }
 
 static enum ran run(struct attempt *at)
@@ -144,24 +116,17 @@ static enum ran run(struct attempt *at)
                          .col = v->p,
                          .step = by_row ? p->a.p : p->b.p,
                          .to = by_row ? p->c.col : p->c.row };
-    struct runner all = limber_pool_runner(ctx->pool);
+    const int64_t most = 8 * limber_pool_runner(ctx->pool).workers;
     const double start = at->r ? limber_now() : 0, work = (double)x.m * (double)x.k;
-    struct diag ignored = { 0 };
+    const bool shared = work * (double)p->groups > 2.0 * TASK;
     int64_t tasks = 1;
 
     x.scales = limber_scaling(p->alpha, p->beta, p->fc.size, &x.scaling);
-    if (all.workers > 1 && work * (double)p->groups > 2.0 * TASK)
-        tasks = work / TASK < 8 * all.workers ? (int64_t)(work / TASK) + 1 : 8 * all.workers;
+    if (shared)
+        tasks = work / TASK < (double)most ? (int64_t)(work / TASK) + 1 : most;
     x.rows = (x.m + tasks - 1) / tasks;
-    tasks = (x.m + x.rows - 1) / x.rows * p->groups;
-    if (tasks > 1 && all.workers > 1 && work * (double)p->groups > 2.0 * TASK) {
-        limber_pool_enter(ctx->pool);
-        limber_groups_run(&all, tasks, run_task, &x, &ignored);
-        limber_pool_leave(ctx->pool);
-    } else {
-        for (int64_t t = 0; t < tasks; t++)
-            run_task(&x, t, 0, &ignored);
-    }
+    tasks = (x.m + x.rows - 1) / x.rows;
+    limber_tasks_run(ctx, tasks * p->groups, shared, run_task, &x);
     if (at->r) {
         report(at);
         at->r->seconds_run = limber_now() - start;
