@@ -18,6 +18,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as xml
 
+LIMIT = 600     # seconds of a test that states no limit of its own
 ROOM = re.compile(r"^(?!more$|long$|gpu$)")
 
 
@@ -60,7 +61,7 @@ def run(folder, label, jobs):
     handle, path = tempfile.mkstemp(suffix=".xml")
     os.close(handle)
     command = ["ctest", "--test-dir", folder, "-j", str(jobs), "--output-on-failure",
-               "--output-junit", path]
+               "--timeout", str(LIMIT), "--output-junit", path]
     if label:
         command += ["-LE" if label.startswith("-") else "-L", f"^({label.removeprefix('-')})$"]
     try:

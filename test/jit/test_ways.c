@@ -128,6 +128,7 @@ struct example {
     int64_t m, n, k; /* of a product, else 0 */
     int64_t groups; /* of a convolution, else 0 */
     int codes; /* bits of the expected code */
+    int may; /* bits of code that runs on some CPUs */
 };
 
 /* clang-format off */
@@ -143,7 +144,7 @@ static const struct example examples[] = {
     { WAY_pairs, false, LIMBER_CONTRACT_CORRECT, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << SMALL },
     { WAY_bytes, true, LIMBER_CONTRACT_CORRECT, "f64", "f64", BYTES, 200, 200, 200, 0,
-      1 << NARROW | 1 << WINDOWS | 1 << LAUNCH },
+      1 << NARROW | 1 << LAUNCH, 1 << WINDOWS },
     { WAY_depthwise_exact, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", INTEGERS, 0, 0, 0, 16,
       1 << DEPTHWISE },
     { WAY_depthwise_pairs, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", REAL, 0, 0, 0, 16,
@@ -288,7 +289,7 @@ static void each_planned_way_runs(void **state)
         run(ctx, &o, e, &r);
         if (strcmp(r.way, name))
             fail_msg("%s is to compute it, but %s does", name, r.way);
-        if (codes_that_ran() != e->codes)
+        if ((codes_that_ran() & ~e->may) != e->codes)
             fail_msg("%s: code of ways 0x%x ran, not 0x%x", name, codes_that_ran(), e->codes);
         if (e->way == WAY_parts)
             assert_true(counts[LAUNCH] > 1);

@@ -9,7 +9,7 @@ add_test(NAME cuda_tool COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cuda.sh
 add_test(NAME figures COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/figures.sh $<TARGET_FILE:limber_cli>)
 set_tests_properties(figures PROPERTIES TIMEOUT 600)
 add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:limber_cli>)
-set_tests_properties(tools PROPERTIES TIMEOUT 1200
+set_tests_properties(tools PROPERTIES TIMEOUT 900
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 if(TARGET limber_blas AND NOT LIMBER_SANITIZE)    # ASan's library would have to come before it
   set(door $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32>)
