@@ -219,6 +219,7 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
 struct cJSON;
 /* Print lines about a product: its number of limb products, the error bound after a label, and the
  * errors that --check measured.  verdict_json adds those errors, or nulls without --check. */
+void scheme_print(const limber_report *r); /* within a line: "ozaki2 on cuda" */
 void products_print(const limber_report *r);
 void bound_print(const char *label, double bound);
 void verdict_print(const struct verdict *v);

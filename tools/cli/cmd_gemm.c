@@ -14,6 +14,13 @@ static const limber_report *last_report(const struct measured *o)
     return o->timed ? &o->warm : &o->cold;
 }
 
+void scheme_print(const limber_report *r)
+{
+    const bool usual = !strcmp(r->backend, "llvm");
+
+    printf("%s%s%s", r->scheme, usual ? "" : " on ", usual ? "" : r->backend);
+}
+
 void products_print(const limber_report *r)
 {
     printf("products  %d limb product%s", r->rows, r->rows == 1 ? "" : "s");
@@ -125,9 +132,9 @@ static void print_text(const struct product *p, const struct measured *o)
         printf("; nothing is multiplied\n");
         return;
     }
-    printf(", by %s%s%s\nway       %s\n", o->cold.scheme,
-           strcmp(o->cold.backend, "llvm") ? " on " : "",
-           strcmp(o->cold.backend, "llvm") ? o->cold.backend : "", o->cold.way);
+    printf(", by ");
+    scheme_print(&o->cold);
+    printf("\nway       %s\n", o->cold.way);
     epilogue_print(p);
     products_print(&o->cold);
     if (o->cold.order)

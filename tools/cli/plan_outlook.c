@@ -132,8 +132,9 @@ void outlook_print(const struct product *p, const struct outlook *o, const limbe
 
     product_shape_text(p, !p->is_conv, shape, sizeof shape);
     printf("result    %s of %s\n", shape, limber_format_name(p->c.format, format, sizeof format));
-    printf("scheme    %s%s%s%s%s\n", r->scheme, strcmp(r->backend, "llvm") ? " on " : "",
-           strcmp(r->backend, "llvm") ? r->backend : "", s ? ": " : "", s ? s->about : "");
+    printf("scheme    ");
+    scheme_print(r);
+    printf("%s%s\n", s ? ": " : "", s ? s->about : "");
     printf("way       %s\n", r->way);
     print_why(p, o, r);
     epilogue_print(p);

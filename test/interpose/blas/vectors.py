@@ -112,10 +112,22 @@ def level_1(t, n, step_x, step_y):
     same("axpy " + what, stepped(t, out, n, step_y), product(t, n, 1, 1, alpha, x, [one], one, y))
     flat = Type("s" if t.letter in "sc" else "d")
     name = {"s": "sasum", "d": "dasum", "c": "scasum", "z": "dzasum"}[t.letter]
-    sizes = [(abs(p),) for v in x for p in v]
-    same("asum " + what, [(call(name, n, at_x, abs(step_x), result=t.real),)],
-         product(flat, 1, 1, len(sizes), (1.0,), sizes, [(1.0,)] * len(sizes), (0.0,), [(0.0,)])
-         if step_x != -1 or n == 1 else [(call(name, n, at_x, 1, result=t.real),)])
+    # increments that are not positive give 0, as in the reference
+    sizes = [(abs(p),) for v in x for p in v] if step_x > 0 else []
+    same("asum " + what, [(call(name, n, at_x, step_x, result=t.real),)],
+         product(flat, 1, 1, len(sizes), (1.0,), sizes, [(1.0,)] * len(sizes), (0.0,), [(0.0,)]))
+
+
+def nothing(t, n):
+    """alpha = 0 reads no vector, and adds nothing."""
+    infinite = t.array([(float("inf"),) * t.parts] * n)
+    out, matrix = t.array(t.random(n)), t.array(t.random(n * n))
+    y, a = numbers(t, out, n), numbers(t, matrix, n * n)
+    call(t.letter + "axpy", n, t.scalar(0.0), infinite, 1, out, 1)
+    same(f"{t.letter}axpy {n} by 0", numbers(t, out, n), y)
+    for name in ("geru", "gerc") if t.complex else ("ger",):
+        call(t.letter + name, n, n, t.scalar(0.0), infinite, 1, infinite, 1, matrix, n)
+        same(f"{t.letter}{name} {n} by 0", numbers(t, matrix, n * n), a)
 
 
 def general(t, m, n, op, step_x, step_y):
@@ -256,6 +268,7 @@ for letter in "sdcz":
     for n in SIZES + ((3000,) if letter in "sd" else (700,)):
         for step_x, step_y in ((1, 1), (2, -1), (-1, 3)):
             level_1(t, n, step_x, step_y)
+    nothing(t, 40)
     for (m, n), op in itertools.product(((1, 1), (7, 40), (300, 3), (5, 600)), "NTC"):
         step_x, step_y = rng.choice((1, 2, -1)), rng.choice((1, 3, -2))
         general(t, m, n, op, step_x, step_y)

@@ -156,8 +156,9 @@ void *limber_blas_sibling(const struct request *r, const char *routine);
 /* Whether names without a suffix take 64-bit integers: LIMBER_ILP64, else a test call of the isamax
  * of that name in the BLAS behind. */
 bool limber_blas_is_wide(const char *isamax, const void *caller);
-/* Whether the function belongs to liblimber_lapack32.so or liblimber_lapack64.so. */
-bool limber_blas_is_fixed(const void *function);
+/* Whether the function of that name in the BLAS behind is one of liblimber_lapack32.so or
+ * liblimber_lapack64.so, which have one order of sums for all machines. */
+bool limber_blas_is_fixed(const char *name, const void *caller);
 /* Whether another copy of this library precedes this one, which then only forwards calls. */
 bool limber_blas_is_second(void);
 

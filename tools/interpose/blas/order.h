@@ -62,6 +62,6 @@ CLONES static void NAME(update)(int64_t n, T alpha, const T *restrict x, T y, T 
 static void NAME(rank_one)(int64_t m, int64_t n, T alpha, const T *x, const T *y, int64_t step_y,
                            T *c, int64_t lead)
 {
-    for (int64_t col = 0; col < n; col++)
+    for (int64_t col = 0; col < n && alpha != 0; col++) /* 0 reads no operand */
         NAME(update)(m, alpha, x, y[col * step_y], c + col * lead);
 }

@@ -43,11 +43,6 @@ static bool is_copy(const void *function)
     return is_marked(function, "limber_blas_is_here");
 }
 
-bool limber_blas_is_fixed(const void *function)
-{
-    return is_marked(function, "limber_lapack_is_here");
-}
-
 static void find_first_copy(void)
 {
     const void *first = dlsym(RTLD_DEFAULT, "limber_blas_is_here");
@@ -124,6 +119,15 @@ void *limber_blas_real(const char *name, const void *caller, bool quiet)
     if (!function && !quiet && !atomic_flag_test_and_set(&printed))
         interpose_message("no BLAS has %s; LIMBER_BLAS names one", name);
     return function;
+}
+
+bool limber_blas_is_fixed(const char *name, const void *caller)
+{
+    struct interpose_found *f = find(name, caller);
+
+    if (f && f->fixed < 0)
+        f->fixed = f->function && is_marked(f->function, "limber_lapack_is_here");
+    return f && f->fixed;
 }
 
 void *limber_blas_sibling(const struct request *r, const char *routine)

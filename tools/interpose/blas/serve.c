@@ -277,9 +277,14 @@ static void print_failure(const struct request *r, const struct job *j)
 
 static bool is_empty(const struct request *r)
 {
-    return r->m == 0 || r->n == 0 ||
-           (r->routine <= BLAS_ASUM && r->routine >= BLAS_DOT && r->k <= 0) ||
-           (r->routine == BLAS_GEMM_BATCH && r->count == 0);
+    switch (r->routine) {
+    case BLAS_GEMM_BATCH: return r->m == 0 || r->n == 0 || r->count == 0;
+    case BLAS_DOT:
+    case BLAS_NRM2: return r->k <= 0;
+    case BLAS_ASUM: return r->k <= 0 || r->a.lead <= 0;
+    case BLAS_SCAL: return r->m <= 0 || r->c.lead <= 0;
+    default: return r->m == 0 || r->n == 0;
+    }
 }
 
 /* A function that no BLAS behind has, most often gemmt, gemm3m, sbgemm or a batch: Limber computes
@@ -312,15 +317,6 @@ static bool serve_alone(struct request *r, const struct interpose_setting *s)
     return end_call(r, &j, done ? SERVED : LOST, j.why);
 }
 
-/* Whether the LAPACK behind is Limber's own, which has one order for all machines: its routines are
- * not decided about, but what they call is. */
-static bool is_fixed_lapack(const struct request *r)
-{
-    void *function = limber_blas_is_lapack(r) ? limber_blas_real(r->name, r->caller, true) : NULL;
-
-    return function && limber_blas_is_fixed(function);
-}
-
 bool limber_blas_serve(struct request *r)
 {
     const struct interpose_options *o = interpose_options();
@@ -345,8 +341,9 @@ bool limber_blas_serve(struct request *r)
     if (limber_blas_wrong(r) || is_empty(r) ||
         (!r->alpha && !limber_blas_is_lapack(r) && !limber_blas_is_vector(r)))
         return false;
-    if (s->on && s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE && is_fixed_lapack(r))
-        return false;
+    if (s->on && s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE && limber_blas_is_lapack(r) &&
+        limber_blas_is_fixed(r->name, r->caller))
+        return false; /* it keeps the contract: what it calls is served */
     why = reason(r, s);
     if (!why) {
         limber_blas_start(&j, r, &s->contract);

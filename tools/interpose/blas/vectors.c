@@ -69,7 +69,6 @@ static bool is_short(struct job *j)
     if (!is_reproducible(j) || j->is_complex || interpose_options()->check)
         return false;
     strcpy(j->report.scheme, "native");
-    strcpy(j->report.backend, "llvm");
     return true;
 }
 
@@ -270,12 +269,12 @@ static bool rotate(struct job *j)
 
 /* ---- matrices that are stored in part -------------------------------------------------------- */
 
-/* A matrix by columns, each of which stores a run of rows.  The matrix that a routine means is this
- * one, its transpose or its conjugate. */
+/* A band, or a packed triangle, by columns, each of which stores a run of rows.  The matrix that a
+ * routine means is this one, its transpose or its conjugate. */
 struct stored {
     const char *data;
     int64_t rows, cols, below, above, lead; /* below, above: diagonals that are stored */
-    bool packed, band, upper; /* upper: of a packed triangle */
+    bool packed, upper; /* upper: of a triangle */
     bool triangle, transposed, mirrored, hermitian, conj, unit;
 };
 
@@ -291,23 +290,15 @@ static struct stored stored_of(const struct request *r)
                         .transposed = by_rows != (r->a.op != 'N'),
                         .conj = r->a.op == 'C' };
 
-    switch (r->routine) {
-    case BLAS_GBMV:
-        s.band = true;
+    if (general) {
         s.below = by_rows ? r->above : r->below;
         s.above = by_rows ? r->below : r->above;
         return s;
-    case BLAS_SBMV:
-    case BLAS_TBMV:
-    case BLAS_TBSV: s.band = true; break;
-    case BLAS_SPMV:
-    case BLAS_TPMV:
-    case BLAS_TPSV: s.packed = true; break;
-    default: break;
     }
-    s.below = upper ? 0 : s.band ? r->k : r->n - 1;
-    s.above = !upper ? 0 : s.band ? r->k : r->n - 1;
-    s.mirrored = r->routine == BLAS_SYMV || r->routine == BLAS_SBMV || r->routine == BLAS_SPMV;
+    s.packed = r->routine == BLAS_SPMV || r->routine == BLAS_TPMV || r->routine == BLAS_TPSV;
+    s.below = upper ? 0 : s.packed ? r->n - 1 : r->k;
+    s.above = !upper ? 0 : s.packed ? r->n - 1 : r->k;
+    s.mirrored = r->routine == BLAS_SBMV || r->routine == BLAS_SPMV;
     s.triangle = !s.mirrored;
     s.hermitian = r->hermitian;
     s.unit = r->diag == 'U';
@@ -330,10 +321,8 @@ static const char *run_of(const struct job *j, const struct stored *s, int64_t c
         *last = *first;
     if (s->packed)
         at = s->upper ? col * (col + 1) / 2 : col * s->rows - col * (col - 1) / 2;
-    else if (s->band)
-        at = s->above + *first - col + col * s->lead;
     else
-        at = *first + col * s->lead;
+        at = s->above + *first - col + col * s->lead;
     return s->data + at * (int64_t)j->size;
 }
 
@@ -350,9 +339,7 @@ static void reach(const struct job *j, const struct stored *s, int64_t i, int64_
                           s->transposed ? s->below :
                                           s->above;
 
-    *from = i <= below                          ? 0 :
-            s->band && !(s->triangle && !below) ? (i - below) / chain * chain :
-                                                  i - below;
+    *from = i <= below ? 0 : s->triangle && !below ? i : (i - below) / chain * chain;
     *to = cols - (i + p) > above ? i + p + above : cols;
     if (*from > *to)
         *from = *to;
@@ -426,42 +413,50 @@ static bool general(struct job *j)
     return done;
 }
 
-/* Blocks of rows that are written out, times x; b is a column of the result. */
-static bool by_blocks(struct job *j, const struct stored *s, int64_t m, const union scalar *alpha,
-                      struct view x, const union scalar *beta, struct view to)
+/* The request for a routine of level 3 from the left, whose other operand is the one dense column
+ * x. */
+static struct request as_column(const struct request *r, enum routine routine, struct view x)
 {
+    struct request column = *r;
+
+    column.routine = routine;
+    column.side = 'L';
+    column.k = r->n; /* of the triangle */
+    column.n = 1;
+    column.b = (struct argument){ x.data, 'N', r->order == BLAS_ROWS ? 1 : r->n };
+    return column;
+}
+
+/* to = alpha A x + beta to, for a matrix of which blocks of rows are written out. */
+static bool by_blocks(struct job *j, const union scalar *alpha, struct view x,
+                      const union scalar *beta, struct view to)
+{
+    const struct stored s = stored_of(j->r);
+    const int64_t m = s.transposed ? s.cols : s.rows;
     struct view panel = { NULL };
     int64_t from, end, most = 0;
     bool done = true;
 
     for (int64_t i = 0; i < m; i += BLOCK) {
-        reach(j, s, i, BLOCK < m - i ? BLOCK : m - i, &from, &end);
+        reach(j, &s, i, BLOCK < m - i ? BLOCK : m - i, &from, &end);
         most = end - from > most ? end - from : most;
     }
     panel = limber_blas_fresh(j, BLOCK < m ? BLOCK : m, most);
     if (!panel.data)
         return false;
-    panel.conj = s->conj;
+    panel.conj = s.conj;
     for (int64_t i = 0; i < m && done; i += BLOCK) {
         const int64_t p = BLOCK < m - i ? BLOCK : m - i;
 
-        reach(j, s, i, p, &from, &end);
+        reach(j, &s, i, p, &from, &end);
         panel.col = p;
-        write_out(j, s, i, p, from, end, panel);
+        write_out(j, &s, i, p, from, end, panel);
         done =
             limber_blas_multiply(j, p, 1, end - from, alpha, panel, limber_blas_at(j, x, from, 0),
                                  beta, limber_blas_at(j, to, i, 0));
     }
     free(panel.data);
     return done;
-}
-
-static bool by_rows(struct job *j, struct view x, struct view y)
-{
-    const struct request *r = j->r;
-    const struct stored s = stored_of(r);
-
-    return by_blocks(j, &s, s.transposed ? s.cols : s.rows, &j->alpha, x, &j->beta, y);
 }
 
 static struct view mirror(const struct job *j, struct view v)
@@ -554,6 +549,20 @@ static bool by_tiles(struct job *j, struct view x, struct view y)
     return done;
 }
 
+/* symm, or hemm, of one column. */
+static bool by_symm(struct job *j, struct view x, struct view y)
+{
+    const struct request *r = j->r;
+    struct request column = as_column(r, r->hermitian ? BLAS_HEMM : BLAS_SYMM, x);
+    bool done;
+
+    column.c = (struct argument){ y.data, 'N', column.b.lead };
+    j->r = &column;
+    done = limber_blas_symm(j);
+    j->r = r;
+    return done;
+}
+
 static bool partly_stored(struct job *j)
 {
     const struct request *r = j->r;
@@ -564,7 +573,10 @@ static bool partly_stored(struct job *j)
 
     if (y.data)
         x = copy_of(j, &r->b, k);
-    done = x.data && (r->routine == BLAS_SYMV && is_reproducible(j) ? by_tiles : by_rows)(j, x, y);
+    if (x.data && r->routine == BLAS_SYMV)
+        done = is_reproducible(j) ? by_tiles(j, x, y) : by_symm(j, x, y);
+    else
+        done = x.data && by_blocks(j, &j->alpha, x, &j->beta, y);
     if (done)
         put_back(j, &r->c, m, y);
     free(x.data);
@@ -574,63 +586,68 @@ static bool partly_stored(struct job *j)
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
-static bool times_triangle(struct job *j)
+/* trmm or trsm of one column. */
+static bool by_level_3(struct job *j, struct view x)
 {
     const struct request *r = j->r;
-    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
-    const struct stored s = stored_of(r);
-    struct view x = copy_of(j, &r->c, r->n), to = { NULL };
-    bool done = x.data;
+    const bool solves = r->routine >= BLAS_TRSV;
+    struct request column = as_column(r, solves ? BLAS_TRSM : BLAS_TRMM, x);
+    struct view full = { NULL };
+    bool done = true;
 
-    if (done && !limber_blas_is_finite(j, WHOLE, r->n, 1, x))
-        done = limber_blas_fail(j, "x is not finite");
-    if (done)
-        to = limber_blas_fresh(j, r->n, 1);
-    done = to.data && by_blocks(j, &s, r->n, &one, x, &zero, to);
-    if (done)
-        put_back(j, &r->c, r->n, to);
-    free(to.data);
-    free(x.data);
-    return done;
-}
+    if (r->routine == BLAS_TBSV || r->routine == BLAS_TPSV) { /* written out as op(A) by columns */
+        const struct stored s = stored_of(r);
 
-/* A request for trsm of one column: the triangle in full, and the copy of x. */
-static bool solve(struct job *j)
-{
-    const struct request *r = j->r;
-    const struct stored s = stored_of(r);
-    struct request column = *r;
-    struct view x, full = { NULL };
-    bool done;
-
-    if (r->routine != BLAS_TRSV && r->n > MOST_SOLVED)
-        return limber_blas_fail(j, "the band or packed triangle is large");
-    x = copy_of(j, &r->c, r->n);
-    if (!x.data)
-        return false;
-    column.routine = BLAS_TRSM;
-    column.side = 'L';
-    column.m = column.k = r->n;
-    column.n = 1;
-    column.b = (struct argument){ x.data, 'N', r->order == BLAS_ROWS ? 1 : r->n };
-    if (r->routine != BLAS_TRSV) { /* written out as op(A) by columns */
         full = limber_blas_fresh(j, r->n, r->n);
-        if (full.data)
+        done = full.data;
+        if (done)
             write_out(j, &s, 0, r->n, 0, r->n, full);
+        if (done && s.conj)
+            limber_blas_conjugate(j, r->n, r->n, full);
         column.order = BLAS_COLUMNS;
         column.a = (struct argument){ full.data, 'N', r->n };
         column.b.lead = r->n;
         column.uplo = s.upper != s.transposed ? 'U' : 'L';
-        if (full.data && s.conj)
-            limber_blas_conjugate(j, r->n, r->n, full);
     }
     j->alpha = limber_blas_scalar(j, 1, 0);
     j->r = &column;
-    done = (r->routine == BLAS_TRSV || full.data) && limber_blas_trsm(j);
+    done = done && (solves ? limber_blas_trsm : limber_blas_trmm)(j);
     j->r = r;
+    free(full.data);
+    return done;
+}
+
+/* x = A x for a band or a packed triangle. */
+static bool times_stored(struct job *j, struct view x)
+{
+    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    const int64_t n = j->r->n;
+    struct view to;
+    bool done;
+
+    if (!limber_blas_is_finite(j, WHOLE, n, 1, x))
+        return limber_blas_fail(j, "x is not finite");
+    to = limber_blas_fresh(j, n, 1);
+    done = to.data && by_blocks(j, &one, x, &zero, to);
+    if (done)
+        limber_blas_copy(j, WHOLE, n, 1, x, to);
+    free(to.data);
+    return done;
+}
+
+static bool triangular(struct job *j)
+{
+    const struct request *r = j->r;
+    const bool times = r->routine == BLAS_TBMV || r->routine == BLAS_TPMV;
+    struct view x;
+    bool done;
+
+    if ((r->routine == BLAS_TBSV || r->routine == BLAS_TPSV) && r->n > MOST_SOLVED)
+        return limber_blas_fail(j, "the band or packed triangle is large");
+    x = copy_of(j, &r->c, r->n);
+    done = x.data && (times ? times_stored : by_level_3)(j, x);
     if (done)
         put_back(j, &r->c, r->n, x);
-    free(full.data);
     free(x.data);
     return done;
 }
@@ -740,10 +757,10 @@ bool limber_blas_vectors(struct job *j)
     case BLAS_SPMV: return partly_stored(j);
     case BLAS_TRMV:
     case BLAS_TBMV:
-    case BLAS_TPMV: return times_triangle(j);
+    case BLAS_TPMV:
     case BLAS_TRSV:
     case BLAS_TBSV:
-    case BLAS_TPSV: return solve(j);
+    case BLAS_TPSV: return triangular(j);
     case BLAS_GER: return rank_one(j);
     default: return symmetric_update(j);
     }

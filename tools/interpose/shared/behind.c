@@ -128,7 +128,7 @@ struct interpose_found *interpose_keep(const char *name, const void *caller, voi
     f->caller = caller;
     f->function = function;
     f->when = when;
-    f->wide = -1;
+    f->wide = f->fixed = -1;
     strcpy(f->name, name);
     f->next = *at;
     while (!atomic_compare_exchange_weak(at, &f->next, f))

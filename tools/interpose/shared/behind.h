@@ -27,7 +27,7 @@ struct interpose_found {
     const void *caller;
     void *function;
     unsigned when; /* generation of the look-up */
-    atomic_int wide; /* free for the user; initially -1 */
+    atomic_int wide, fixed; /* free for the user; initially -1 */
     struct interpose_found *next;
     char name[];
 };
