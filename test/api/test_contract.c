@@ -3,6 +3,7 @@
  * for edge-case data, shapes from empty to a few tiles, and all schemes. */
 #include "support.h"
 #include "contexts.h"
+#include "jit/engine.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +30,11 @@ static int make_contexts(void **state)
     (void)state;
     interp = test_context("interp", 2, 0);
     llvm = test_context("auto", 2, 0);
-    return interp && llvm ? 0 : -1;
+    if (!interp || !llvm)
+        return -1;
+    /* A CPU that multiplies bytes as words has wider residues, whose named number keeps more. */
+    interp->machine.target.group = llvm->machine.target.group;
+    return 0;
 }
 
 static int drop_contexts(void **state)
