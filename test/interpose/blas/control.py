@@ -7,6 +7,9 @@ import signal
 import sys
 import time
 
+# Calls that NumPy makes when it is imported.
+BEGAN = int(os.environ.get("BEGAN", 0))
+
 
 class Call(ctypes.Structure):
     """limber_blas_call, up to the last field that is read."""
@@ -125,18 +128,21 @@ def ended(signal_name):
 def idle(path):
     """Works, then idles, and is killed once all its calls are in the report."""
     calls()
-    while True:
+    made = 0
+    for _ in range(6000):
         time.sleep(0.01)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
-                if json.load(file)["served"]["calls"] == 9:
-                    os.kill(os.getpid(), signal.SIGKILL)
+                made = json.load(file)["served"]["calls"]
+            if made == 9 + BEGAN:
+                os.kill(os.getpid(), signal.SIGKILL)
+    print(f"the report has {made} calls")
 
 
 def whole(path):
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
-    assert report["served"]["calls"] == 9 and not report["complete"], report["served"]
+    assert report["served"]["calls"] == 9 + BEGAN and not report["complete"], report["served"]
     print("right")
 
 
@@ -239,7 +245,7 @@ def same(folder, report):
     c, want = np.load(f"{folder}/c.npy"), np.load(f"{folder}/want.npy")
     assert c.dtype == want.dtype and np.array_equal(c, want)
     with open(report, encoding="utf-8") as file:
-        row = json.load(file)["calls"][0]
+        row = next(row for row in json.load(file)["calls"] if "gemm" in row["routine"])
     assert row["scheme"] == "simulate" and row["broken"] == 0
     assert row["unit"]["products"] == 33 * 150 * 20 and row["unit"]["partly_swamped"] > 0, row
     print("right")
@@ -264,11 +270,11 @@ def rows(path, listed):
     """The largest shape is listed; the rest is summed in one row, and no call is lost."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
-    calls = report["calls"]
+    calls = [row for row in report["calls"] if "gemm" in row["routine"]]
     shapes = [row.get("shapes", 1) for row in calls]
     assert len(calls) == int(listed) and sum(shapes) == 12, calls
-    assert sum(row["calls"] for row in calls) == report["served"]["calls"] == 12
-    assert abs(sum(row["seconds"] for row in calls) / report["served"]["seconds"] - 1) < 1e-3
+    assert sum(row["calls"] for row in calls) == report["served"]["calls"] - BEGAN == 12
+    assert abs(sum(row["seconds"] for row in report["calls"]) / report["served"]["seconds"] - 1) < 1e-3
     if len(calls) < 12:
         named = {row["m"] for row in calls[:-1]}     # those of most seconds
         rest = max(m for m in range(40, 51) if m not in named)
@@ -281,7 +287,7 @@ def read(path):
         report = json.load(file)
     assert report["complete"]
     assert report["library"] == "liblimber_blas" and report["pid"] == int(path.rpartition(".")[2])
-    rows = {row["routine"]: row for row in report["calls"]}
+    rows = {row["routine"]: row for row in report["calls"] if "gemm" in row["routine"]}
     bare = {name.replace("scipy_", "").replace("64_", "") for name in rows}     # of wheels
     assert bare == {"cblas_dgemm", "cblas_sgemm", "cblas_zgemm"}, rows
     for row in rows.values():
@@ -291,7 +297,7 @@ def read(path):
         assert "multiarray" in row["caller"]
         assert row["broken"] == 0 and row["worst_ulps"] <= 0.5
     assert sum(row["checked_elements"] for row in rows.values()) >= 9
-    assert report["served"]["calls"] == 9 and report["handed_on"]["calls"] == 0
+    assert report["served"]["calls"] == 9 + BEGAN and report["handed_on"]["calls"] == 0
     plans = [kernel["plan"] for kernel in report["kernels"]]
     assert plans and all("promise=correct" in plan for plan in plans)
     print("right")
