@@ -405,10 +405,10 @@ struct backend {
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     const struct functions *fixed; /* NULL: makes no functions */
     const struct device_ops *device_ops; /* NULL: operands lie in host memory */
-    /* Computes a product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K, without plan
-     * or memory.  Each element is correctly rounded, or, where that takes longer, has an error of
-     * at most allowed |A||B| before rounding.  target: the machine's.  Returns how many elements
-     * were summed again, exactly.  NULL: not available. */
+    /* Computes a product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K or m = 1 or
+     * n = 1, without plan or memory.  Each element is correctly rounded, or, where that takes
+     * longer, has an error of at most allowed |A||B| before rounding.  target: the machine's.
+     * Returns how many elements were summed again, exactly.  NULL: not available. */
     int64_t (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
                      limber_format c, double allowed);
     /* Computes sums of order 1, without plan or memory.  NULL: not available. */

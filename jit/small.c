@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products to a contract by library code: no scan, no key, nothing is compiled.  Correctly
- * rounded results also keep contracts in bits. */
+ * Small products, and those with a vector, to a contract by library code: no scan, no key, nothing
+ * is compiled.  Correctly rounded results also keep contracts in bits. */
 #include "jit/ways.h"
 
 #include <stdatomic.h>
@@ -8,8 +8,13 @@
 
 /* Multiply-adds of a product, 64 cubed: kernels compute larger ones faster, or nearly so.  Native
  * products of binary64 are faster from 16 cubed on; for every k of their class they keep contracts
- * of at most NATIVE_BITS bits. */
-enum { WORK = 1 << 18, NATIVE_WORK = 1 << 12, NATIVE_BITS = 44 };
+ * of at most NATIVE_BITS bits.  A task of a product with a vector has VECTOR_WORK. */
+enum { WORK = 1 << 18, NATIVE_WORK = 1 << 12, NATIVE_BITS = 44, VECTOR_WORK = 1 << 15 };
+
+static bool is_vector(const struct problem *p)
+{
+    return (p->m == 1 || p->n == 1) && p->k > 0;
+}
 
 static bool is_native_faster(const struct problem *p)
 {
@@ -39,8 +44,9 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
         !limber_format_is_binary(p->fa) || !limber_format_is_binary(p->fb) ||
         !limber_format_is_binary(p->fc))
         return "it serves products of f64 and f32 on CPUs";
-    if (p->k > LIMBER_SMALL_K || p->m > work || p->n > work || p->m * p->n > work ||
-        p->m * p->n * p->k > work)
+    if ((!is_vector(p) || is_native_faster(p)) &&
+        (p->k > LIMBER_SMALL_K || p->m > work || p->n > work || p->m * p->n > work ||
+         p->m * p->n * p->k > work))
         return "the product is large";
     return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
@@ -51,8 +57,8 @@ bool limber_check_small(const limber_context *ctx, const struct problem *p, stru
            (limber_has_way(ctx, WAY_pairs) && !refuses(ctx, p)) ||
            ctx->machine.backend == &limber_backend_interp ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "scheme pairs: serves correct and bits of f64 and f32 on "
-                       "CPUs, to %d multiply-adds (bits up to %d of f64: %d) and k = %d",
+                       "scheme pairs: serves correct and bits of f64 and f32 on CPUs, of vectors "
+                       "and to %d multiply-adds (bits up to %d of f64: %d) and k = %d",
                        WORK, NATIVE_BITS, NATIVE_WORK, LIMBER_SMALL_K);
 }
 
@@ -60,15 +66,17 @@ struct small {
     limber_context *ctx;
     const struct problem *p;
     double allowed;
+    int64_t tasks, rows; /* a product with a vector is cut into tasks of so many results */
     atomic_llong slow; /* elements that were summed again, exactly */
 };
 
-static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
+static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     struct small *s = arg;
     const struct problem *p = s->p;
     const struct target *t = &s->ctx->machine.target;
-    const struct call call = {
+    const int64_t g = task / s->tasks, first = task % s->tasks * s->rows;
+    struct call call = {
         .m = p->m,
         .n = p->n,
         .k = p->k,
@@ -78,9 +86,18 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
         .alpha = p->alpha,
         .beta = p->beta,
     };
-    int64_t slow = s->ctx->machine.backend->small(&call, t, p->fa, p->fb, p->fc, s->allowed);
+    int64_t slow, *results = p->n == 1 ? &call.m : &call.n;
+    struct view *matrix = p->n == 1 ? &call.a : &call.b;
 
     (void)worker, (void)d;
+    if (s->tasks > 1) {
+        *results = *results - first < s->rows ? *results - first : s->rows;
+        matrix->data = (const char *)matrix->data +
+                       first * matrix->line * (p->n == 1 ? p->fa.size : p->fb.size);
+        call.c.data =
+            (char *)call.c.data + first * (p->n == 1 ? call.c.row : call.c.col) * p->fc.size;
+    }
+    slow = s->ctx->machine.backend->small(&call, t, p->fa, p->fb, p->fc, s->allowed);
     if (slow)
         atomic_fetch_add(&s->slow, slow);
     return true;
@@ -118,13 +135,32 @@ void limber_pairs_report(struct attempt *x)
     r->seconds_scan = scan;
 }
 
+/* Cuts a product with a vector into tasks that are worth a thread each. */
+static void cut_vector(struct small *s)
+{
+    const struct problem *p = s->p;
+    const int64_t m = p->m > p->n ? p->m : p->n,
+                  most = 8 * limber_pool_runner(s->ctx->pool).workers;
+    const double tasks = (double)m * (double)p->k / VECTOR_WORK;
+
+    s->tasks = tasks < (double)most ? (int64_t)tasks + 1 : most;
+    s->rows = (m + s->tasks - 1) / s->tasks;
+    s->tasks = (m + s->rows - 1) / s->rows;
+}
+
 static enum ran run(struct attempt *x)
 {
-    struct small s = { .ctx = x->ctx, .p = x->p };
+    const struct problem *p = x->p;
+    struct small s = { .ctx = x->ctx, .p = p, .tasks = 1 };
     const double start = x->r ? limber_now() : 0;
 
-    (void)is_served(x->p, &s.allowed);
-    limber_groups_run_small(x->ctx, x->p, WORK, run_group, &s);
+    (void)is_served(p, &s.allowed);
+    if (is_vector(p) && p->m * p->n > 1 && limber_pool_runner(x->ctx->pool).workers > 1)
+        cut_vector(&s);
+    if (s.tasks > 1)
+        limber_tasks_run(x->ctx, s.tasks * p->groups, true, run_task, &s);
+    else
+        limber_groups_run_small(x->ctx, p, WORK, run_task, &s);
     if (x->r) {
         limber_pairs_report(x);
         x->r->recomputed = s.slow;

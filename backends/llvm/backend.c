@@ -366,11 +366,15 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
 static int64_t small(const struct call *c, const struct target *t, limber_format a, limber_format b,
                      limber_format to, double allowed)
 {
+    const bool vector = (c->m == 1 || c->n == 1) && c->k > 0;
     unsigned cpu = limber_cpu_of(t);
-    kernel_pairs *run = limber_pairs_run;
+    kernel_pairs *run = vector ? limber_dots_run : limber_pairs_run;
 
 #if defined(LIMBER_EXACT_X86)
-    run = cpu & CPU_avx512 ? limber_pairs_run_avx512 : cpu & CPU_avx2 ? limber_pairs_run_avx2 : run;
+    if (cpu & CPU_avx512)
+        run = vector ? limber_dots_run_avx512 : limber_pairs_run_avx512;
+    else if (cpu & CPU_avx2)
+        run = vector ? limber_dots_run_avx2 : limber_pairs_run_avx2;
 #endif
     (void)cpu;
     return run(c, a, b, to, allowed);

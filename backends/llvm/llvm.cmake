@@ -64,17 +64,17 @@ add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
 file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c
      backends/llvm/kernel/cold.c backends/llvm/kernel/transpose*.c
-     backends/llvm/kernel/exact*.c backends/llvm/kernel/pairs*.c
-     backends/llvm/kernel/planes*.c backends/llvm/kernel/vectors*.c
+     backends/llvm/kernel/dots*.c backends/llvm/kernel/exact*.c
+     backends/llvm/kernel/pairs*.c backends/llvm/kernel/planes*.c backends/llvm/kernel/vectors*.c
      backends/llvm/kernel/special.c)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(transpose|exact|pairs|planes|vectors)_")
+  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(transpose|dots|exact|pairs|planes|vectors)_")
 endif()
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  foreach(name transpose exact pairs planes vectors)
+  foreach(name transpose dots exact pairs planes vectors)
     set_property(SOURCE backends/llvm/kernel/${name}_avx2.c
                  PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
     set_property(SOURCE backends/llvm/kernel/${name}_avx512.c
@@ -84,8 +84,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_property(SOURCE backends/llvm/backend.c backends/llvm/blob.c
                PROPERTY COMPILE_DEFINITIONS LIMBER_EXACT_X86)
 endif()
-file(GLOB _lanes backends/llvm/kernel/exact*.c backends/llvm/kernel/pairs*.c
-     backends/llvm/kernel/vectors*.c)
+file(GLOB _lanes backends/llvm/kernel/dots*.c backends/llvm/kernel/exact*.c
+     backends/llvm/kernel/pairs*.c backends/llvm/kernel/vectors*.c)
 set_property(SOURCE ${_lanes} APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)
 set_source_files_properties(backends/llvm/emit.c PROPERTIES
   COMPILE_DEFINITIONS "LIMBER_BITCODE=\"${LIMBER_BITCODE}\""

@@ -74,7 +74,7 @@ const struct scheme limber_schemes[] = {
       .about = "exact products in a long accumulator, for any data (Kulisch)",
       .split = limber_split_exact, .unit = UNIT_exact, .limbs = 1, .data = SCHEME_by_special },
     { .name = "pairs",
-      .about = "small products in pairs of doubles, correctly rounded, without a kernel",
+      .about = "small products and vectors in pairs of doubles, correctly rounded, no kernel",
       .split = limber_split_exact, .unit = UNIT_exact, .limbs = 1, .asked = true },
     { .name = "simulate",
       .about = "what a described low-precision unit computes, bit for bit",

@@ -251,6 +251,78 @@ static void lines_may_have_any_stride(void **state)
     }
 }
 
+/* A matrix times a vector, or two vectors: lengths around the library's chunks, rows around its
+ * blocks, every layout, in memory that ends with the operands. */
+static void vectors_round_correctly(void **state)
+{
+    static const char *const formats[] = { "f64", "f64", "f32" };
+    static const int lengths[] = { 9, 70, 530, 1100, 4200, 8300 }, rows[] = { 1, 6, 40, 550 };
+    struct rng r = { 77 };
+
+    (void)state;
+    for (int trial = 0; trial < 1200; trial++) {
+        const int64_t k = 1 + rng_below(&r, lengths[rng_below(&r, COUNT(lengths))]),
+                      most = rows[rng_below(&r, k > 100 ? 3 : 4)],
+                      m = k > 3000 && most > 6 ? 6 : 1 + rng_below(&r, (int)most),
+                      size[2] = { m, 1 }, to = rng_below(&r, 3) ? 1 : 2;
+        const bool turned = rng_below(&r, 2);
+        const int scalars = rng_below(&r, 3) ? 0 : rng_below(&r, 4);
+        const limber_format fc = named(formats[rng_below(&r, 3)]);
+        const struct kind plain = { 100, 0, 0, 0, 9, trial % 6 == 5 };
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT,
+                                     .scheme = "accumulator" };
+        struct guarded room[2];
+        limber_matrix side[2];
+        char alpha[8], beta[8], *old = malloc((size_t)(m * to * 8)),
+                                *c = malloc((size_t)(m * to * 8)),
+                                *want = malloc((size_t)(m * to * 8));
+
+        for (int s = 0; s < 2; s++) {
+            const limber_format f = named(formats[rng_below(&r, 3)]);
+            int64_t step = rng_below(&r, 3) ? 1 : 1 + rng_below(&r, 4),
+                    line = k * step + rng_below(&r, 3), count;
+            struct kind kind = draw_kind(&r, true);
+
+            if (rng_below(&r, 2)) { /* adjacent lines */
+                line = step;
+                step = size[s] * line + rng_below(&r, 3);
+            }
+            count = (k - 1) * step + (size[s] - 1) * line + 1;
+            room[s] = guarded((size_t)count * f.size, true);
+            fill_kind(&r, &kind, f, room[s].data, count, s == 0);
+            side[s] = (limber_matrix){ room[s].data, f, (s == 0) != turned ? line : step,
+                                       (s == 0) != turned ? step : line };
+        }
+        fill_kind(&r, &plain, fc, old, m * to, false);
+        element(&r, &plain, fc, alpha);
+        element(&r, &plain, fc, beta);
+        for (size_t i = 0; i <= COUNT(sets); i++) {
+            limber_context *ctx = i ? compiled[i - 1] : interp;
+            limber_report report = LIMBER_REPORT_INIT;
+            const limber_output out = { i ? c : want, fc, turned ? m * to : to, turned ? to : 1 };
+
+            if (!ctx)
+                break;
+            contract.scheme = i ? NULL : "accumulator";
+            memcpy(i ? c : want, old, (size_t)(m * to * fc.size));
+            if (limber_gemm(ctx, &contract, turned ? 1 : m, turned ? m : 1, k,
+                            scalars & 1 ? alpha : NULL, side[turned], side[!turned],
+                            scalars & 2 ? beta : NULL, out, &report))
+                fail_msg("%s", limber_error_text());
+            if (i && (m > 1 || k > 1)) /* to the direct way one product is a constant's multiple */
+                assert_string_equal(report.way, "pairs");
+            if (i)
+                compare(c, want, m * to, fc, sets[i - 1] ? sets[i - 1] : "here", trial);
+        }
+        leave_guarded(room[0]);
+        leave_guarded(room[1]);
+        free(old);
+        free(c);
+        free(want);
+    }
+}
+
 /* Sums over several parts of k and blocks of C, most of which pairs of doubles decide: few binades,
  * sums at their bound (all products equal), sums that cancel, lines far from 1. */
 static void long_sums_round_correctly(void **state)
@@ -551,6 +623,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_round_correctly),
         cmocka_unit_test(lines_may_have_any_stride),
+        cmocka_unit_test(vectors_round_correctly),
         cmocka_unit_test(windows_round_correctly),
         cmocka_unit_test(long_sums_round_correctly),
         cmocka_unit_test(nan_and_infinities_are_those_of_doubles),

@@ -274,6 +274,8 @@ double limber_classes_sum(const struct classes *a, int64_t i, const struct class
 typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b,
                              limber_format to, double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
+/* dots.c: the same for m = 1 or n = 1, and any k >= 1. */
+kernel_pairs limber_dots_run, limber_dots_run_avx2, limber_dots_run_avx512;
 
 /* vectors.c: products of rows and a vector in order 1, of f64 and of f32. */
 typedef void kernel_sums(const struct vector_sums *s);

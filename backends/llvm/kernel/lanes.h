@@ -132,6 +132,19 @@ FLAT double double_at(const void *at, int size)
     return (double)narrow;
 }
 
+/* The larger of |a| and b >= 0; NaN counts as larger. */
+FLAT double larger_of(double a, double b)
+{
+    int64_t x, y;
+
+    memcpy(&x, &a, 8);
+    memcpy(&y, &b, 8);
+    x &= INT64_MAX;
+    x = x > y ? x : y;
+    memcpy(&a, &x, 8);
+    return a;
+}
+
 /* Adds products to a sum that stays far from zero.  It starts at 3 2^(E-1), and the magnitudes of
  * its products sum to at most 2^(E-1).  So all sums are multiples of 2^(E-52), and their
  * differences are exact; one more FMA adds what the sum lost of a product to `rest`. */
@@ -196,6 +209,18 @@ FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
     narrow = (float)r;
     memcpy(to, size == 8 ? (void *)&r : (void *)&narrow, (size_t)size);
     return true;
+}
+
+/* Rounds sum + rest to FP32 once: the double is rounded to odd first. */
+FLAT float narrow_of(double sum, double rest)
+{
+    int64_t bits;
+
+    memcpy(&bits, &sum, 8);
+    if (rest != 0 && !(bits & 1))
+        bits += (rest > 0) == (sum > 0) ? 1 : -1;
+    memcpy(&sum, &bits, 8);
+    return (float)sum;
 }
 
 #endif

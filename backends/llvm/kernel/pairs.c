@@ -43,19 +43,6 @@ struct product {
 
 struct sums { vd high, low, size; };
 
-/* The larger of |a| and b >= 0; NaN counts as larger. */
-FLAT double larger_of(double a, double b)
-{
-    int64_t x, y;
-
-    memcpy(&x, &a, 8);
-    memcpy(&y, &b, 8);
-    x &= INT64_MAX;
-    x = x > y ? x : y;
-    memcpy(&a, &x, 8);
-    return a;
-}
-
 /* How a sum is computed: CHAIN in FP64 for FP32 elements; PAIR, which starts far from zero; SIZED,
  * a pair whose magnitudes are summed beside it, which assumes nothing of the products. */
 enum way { CHAIN, PAIR, SIZED };
@@ -332,18 +319,6 @@ static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *s
             exact |= 1 << l;
     }
     return exact;
-}
-
-/* Rounds sum + rest to FP32 once: the double is rounded to odd first. */
-static float narrow_of(double sum, double rest)
-{
-    int64_t bits;
-
-    memcpy(&bits, &sum, 8);
-    if (rest != 0 && !(bits & 1))
-        bits += (rest > 0) == (sum > 0) ? 1 : -1;
-    memcpy(&sum, &bits, 8);
-    return (float)sum;
 }
 
 static void put(const struct product *x, char *to, double wide, float narrow)

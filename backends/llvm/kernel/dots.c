@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products of a matrix and a vector, and of two vectors, correctly rounded, without a scan, a plan
+ * or a compiler.  Rows are first summed as pairs of doubles that begin far from zero; the bound of
+ * their error comes from the sum of the row's magnitudes and the vector's largest.  Rows that this
+ * does not decide are summed in three doubles, and what is still undecided exactly, in a long
+ * accumulator.  Compiled once for each instruction set.
+ *
+ *   needs   binary64 or binary32 throughout
+ *   proof   docs/accuracy.md, "Pairs"
+ *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithms 5.3 and 5.10 */
+#include "backends/llvm/kernel/kernel.h"
+#include "backends/llvm/kernel/lanes.h"
+#include "ir/num/dot.h"
+#include "ir/num/prim.h"
+
+#ifndef DOTS
+#define DOTS(name) limber_dots_##name
+#endif
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* Rows that are summed together; elements of k whose magnitudes are summed before their products,
+ * and that are copied from a vector at once; columns of a column-wise matrix that are summed
+ * together; rows whose sums are kept. */
+enum { ROWS = 4, CHUNK = 512, SEGMENT = 8 * CHUNK, COLUMNS = 16, BLOCK = 512 };
+
+/* Matrix times vector.  The matrix is B, transposed, if C is one row. */
+struct product {
+    const struct call *c;
+    limber_format fa, fb, fc;
+    struct view a, b;
+    char *to; /* C, `step` bytes from one result to the next */
+    int64_t m, k, step;
+    double alpha, beta;
+    double allowed;             /* tolerated error, relative to |A||B| */
+    int64_t slow;               /* number of results that were summed exactly */
+    int unit;                   /* exponent of the vector's lowest bit, if `known` */
+    bool known;
+};
+
+/* The sums so far of a block of rows: high + low.  size: upper bound of the sum of magnitudes;
+ * infinite if the row is not decided by its pair. */
+struct block {
+    double high[BLOCK], low[BLOCK], size[BLOCK];
+};
+
+/* A part of the vector in binary64.  A copy is followed by zeros. */
+struct segment {
+    const double *x;
+    int group;                  /* elements whose largest magnitude is known together */
+    double most[SEGMENT / COLUMNS];
+    int64_t from, n;
+    double copy[SEGMENT + ROWS * LANES] __attribute__((aligned(64)));
+};
+
+/* CHAIN: products of binary32 in binary64 chains; PAIR: pairs that begin far from zero. */
+enum way { CHAIN, PAIR };
+
+static const char *x_at(const struct product *x, int64_t p)
+{
+    return (const char *)x->b.data + p * x->b.p * x->fb.size;
+}
+
+static const char *a_at(const struct product *x, int64_t i, int64_t p)
+{
+    return (const char *)x->a.data + (i * x->a.line + p * x->a.p) * x->fa.size;
+}
+
+static char *result_at(const struct product *x, int64_t i)
+{
+    return x->to + i * x->step;
+}
+
+/* ---- the vector ------------------------------------------------------------------------------ */
+
+static void copy_elements(const char *from, int64_t step, int size, int64_t n, double *to)
+{
+    if (size == 8 && step == 8)
+        memcpy(to, from, (size_t)n * 8);
+    else if (size == 8)
+        for (int64_t p = 0; p < n; p++)
+            to[p] = double_at(from + p * step, 8);
+    else
+        for (int64_t p = 0; p < n; p++)
+            to[p] = double_at(from + p * step, 4);
+}
+
+/* The largest magnitude of n numbers.  NaN counts as larger than all. */
+static double largest(const double *x, int64_t n)
+{
+    vl most[4] = { { 0 } };
+    double all = 0;
+    int64_t p = 0;
+
+    for (; p + 4 * LANES <= n; p += 4 * LANES)
+        UNROLL for (int i = 0; i < 4; i++)
+            most[i] = larger(LOAD(vl, x + p + i * LANES) & INT64_MAX, most[i]);
+    for (; p + LANES <= n; p += LANES)
+        most[0] = larger(LOAD(vl, x + p) & INT64_MAX, most[0]);
+    for (; p < n; p++)
+        all = larger_of(x[p], all);
+    most[0] = larger(larger(most[0], most[1]), larger(most[2], most[3]));
+    for (int l = 0; l < LANES; l++)
+        all = larger_of(((vd)most[0])[l], all);
+    return all;
+}
+
+static void fill_segment(const struct product *x, int64_t from, struct segment *s)
+{
+    s->from = from;
+    s->n = x->k - from < SEGMENT ? x->k - from : SEGMENT;
+    s->x = s->copy;
+    if (x->b.p == 1 && x->fb.size == 8 && s->n == SEGMENT) {
+        s->x = (const double *)x_at(x, from);
+    } else {
+        copy_elements(x_at(x, from), x->b.p * x->fb.size, x->fb.size, s->n, s->copy);
+        memset(s->copy + s->n, 0, sizeof(double) * ROWS * LANES);
+    }
+    for (int64_t p = 0; p < s->n; p += s->group)
+        s->most[p / s->group] = largest(s->x + p, s->n - p < s->group ? s->n - p : s->group);
+}
+
+/* Largest magnitude of a chunk, which begins at p. */
+static double most_of(const struct segment *s, int64_t p, int64_t n)
+{
+    double most = 0;
+
+    for (int64_t i = p / s->group; i * s->group < p + n; i++)
+        most = larger_of(s->most[i], most);
+    return most;
+}
+
+/* ---- sums far from zero ---------------------------------------------------------------------- */
+
+/* LANES elements. */
+FLAT vd load(const char *at, int size)
+{
+    return size == 8 ? LOAD(vd, at) : __builtin_convertvector(LOAD(vf, at), vd);
+}
+
+/* n < LANES elements, and zeros. */
+FLAT vd load_part(const char *at, int size, int64_t n)
+{
+    double x[LANES] = { 0 };
+
+    for (int64_t l = 0; l < n; l++)
+        x[l] = double_at(at + l * size, size);
+    return LOAD(vd, x);
+}
+
+FLAT double sum_of(vd x)
+{
+    double s = 0;
+
+    for (int l = 0; l < LANES; l++)
+        s += x[l];
+    return s;
+}
+
+/* The sum of magnitudes. */
+FLAT double sum_sizes(const char *a, int size, int64_t n)
+{
+    vd s[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
+    int64_t p = 0;
+
+    for (; p + 4 * LANES <= n; p += 4 * LANES)
+        UNROLL for (int i = 0; i < 4; i++) s[i] += size_of(load(a + (p + i * LANES) * size, size));
+    for (; p + LANES <= n; p += LANES)
+        s[0] += size_of(load(a + p * size, size));
+    if (p < n)
+        s[1] += size_of(load_part(a + p * size, size, n - p));
+    return sum_of((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+/* Upper bound of the sum of |a x| where the |a| sum to `size` and |x| <= most; infinite if sums may
+ * not begin far from zero by it.  Its own rounding errors, and those of the sums of up to CHUNK
+ * numbers, are below 2^-40 of it. */
+FLAT double bound_of(double size, double most)
+{
+    const double bound = size * most * (1 + 0x1p-40);
+
+    if ((size == 0 && most - most == 0) || (most == 0 && size - size == 0))
+        return 0;
+    return bound > 0x1p-900 && bound < 0x1p1000 ? bound : INFINITY;
+}
+
+/* Sums of n products of `rows` rows and vectors, which are `apart` elements apart.  bound: of all
+ * magnitudes that meet in one lane.  Fetches what lies `ahead` bytes further: it is read next. */
+FLAT void sum_rows(const char *const *row, int rows, int size, enum way way, const double *x,
+                   int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *to_high,
+                   vd *to_low)
+{
+    vd high[ROWS], low[ROWS]; /* arrays of its own, which GCC keeps in registers */
+    int64_t p = 0;
+
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        high[r] = way == PAIR ? far_of(all_of(bound[r])) : all_of(0);
+        low[r] = all_of(0);
+    }
+    for (; p + LANES <= n; p += LANES) {
+        if (p * size % 64 == 0)
+            UNROLL for (int r = 0; r < rows; r++) __builtin_prefetch(row[r] + p * size + ahead);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const vd a = load(row[r] + p * size, size), b = LOAD(vd, x + r * apart + p);
+
+            if (way == PAIR)
+                add_far(&high[r], &low[r], a, b);
+            else
+                high[r] = fma_of(a, b, high[r]);
+        }
+    }
+    if (p < n) {
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const vd a = load_part(row[r] + p * size, size, n - p),
+                     b = LOAD(vd, x + r * apart + p);
+
+            if (way == PAIR)
+                add_far(&high[r], &low[r], a, b);
+            else
+                high[r] = fma_of(a, b, high[r]);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        to_high[r] = way == PAIR ? high[r] - far_of(all_of(bound[r])) : high[r];
+        to_low[r] = low[r];
+    }
+}
+
+static void sum_rows_by(const char *const *row, int rows, int size, enum way way, const double *x,
+                        int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *high,
+                        vd *low)
+{
+    if (rows == ROWS && way == CHAIN)
+        sum_rows(row, ROWS, 4, CHAIN, x, apart, n, ahead, bound, high, low);
+    else if (rows == ROWS && size == 8)
+        sum_rows(row, ROWS, 8, PAIR, x, apart, n, ahead, bound, high, low);
+    else if (rows == ROWS)
+        sum_rows(row, ROWS, 4, PAIR, x, apart, n, ahead, bound, high, low);
+    else
+        for (int r = 0; r < rows; r++)
+            sum_rows(row + r, 1, size, way, x + r * apart, 0, n, ahead, bound + r, high + r,
+                     low + r);
+}
+
+/* Adds a pair to a pair. */
+FLAT void add_pair(vd *high, vd *low, vd h, vd l)
+{
+    vd rest;
+
+    *high = two_sum(*high, h, &rest);
+    *low += l + rest;
+}
+
+/* Adds the lanes of ROWS sums to the totals of ROWS rows. */
+static void add_lanes(const vd *high, const vd *low, int rows, double *to_high, double *to_low)
+{
+    vd h = { 0 }, l = { 0 };
+
+    for (int r = 0; r < rows; r++) {
+        h[r] = to_high[r];
+        l[r] = to_low[r];
+    }
+    for (int i = 0; i < LANES; i++) {
+        vd each_high = { 0 }, each_low = { 0 };
+
+        for (int r = 0; r < ROWS && r < rows; r++) {
+            each_high[r] = high[r][i];
+            each_low[r] = low[r][i];
+        }
+        add_pair(&h, &l, each_high, each_low);
+    }
+    for (int r = 0; r < rows; r++) {
+        to_high[r] = h[r];
+        to_low[r] = l[r];
+    }
+}
+
+/* Adds a segment's products of `rows` <= ROWS rows, from row i on, to their totals, which begin at
+ * `at` in the block. */
+static void add_rows(const struct product *x, enum way way, const struct segment *s, int64_t i,
+                     int rows, int at, struct block *t)
+{
+    double copy[ROWS][CHUNK];
+    const bool dense = x->a.p == 1;
+    const int size = x->fa.size;
+
+    for (int64_t p = 0; p < s->n; p += CHUNK) {
+        const int64_t n = s->n - p < CHUNK ? s->n - p : CHUNK;
+        const double most = most_of(s, p, n);
+        double bound[ROWS];
+        const char *row[ROWS];
+        vd high[ROWS], low[ROWS];
+
+        for (int r = 0; r < rows; r++) {
+            row[r] = a_at(x, i + r, s->from + p);
+            if (!dense) {
+                copy_elements(row[r], x->a.p * size, size, n, copy[r]);
+                row[r] = (const char *)copy[r];
+            }
+            bound[r] = bound_of(!dense || size == 8 ? sum_sizes(row[r], 8, n) :
+                                                      sum_sizes(row[r], 4, n), most);
+            t->size[at + r] += bound[r];
+            if (bound[r] == INFINITY)
+                bound[r] = 1;
+        }
+        sum_rows_by(row, rows, dense ? size : 8, dense ? way : PAIR, s->x + p, 0, n,
+                    !dense            ? 0 :
+                    p + CHUNK < s->n ? CHUNK * size :
+                                       (ROWS * x->a.line - p) * size,
+                    bound, high, low);
+        add_lanes(high, low, rows, t->high + at, t->low + at);
+    }
+}
+
+/* The same of one row, whose chunks are summed in ROWS parts at once.  The totals of the parts are
+ * the block's first. */
+static void add_row(const struct product *x, enum way way, const struct segment *s,
+                    struct block *t)
+{
+    double copy[CHUNK];
+    const int size = x->fa.size;
+
+    for (int64_t p = 0; p < s->n; p += CHUNK) {
+        const int64_t n = s->n - p < CHUNK ? s->n - p : CHUNK,
+                      part = (n + ROWS * LANES - 1) / (ROWS * LANES) * LANES;
+        const bool dense = x->a.p == 1 && n == part * ROWS;
+        const int here = dense ? size : 8;
+        const char *row[ROWS] = { a_at(x, 0, s->from + p) };
+        double bound[ROWS];
+        vd high[ROWS], low[ROWS];
+
+        if (!dense) {
+            memset(copy + n, 0, (size_t)(part * ROWS - n) * sizeof *copy);
+            copy_elements(row[0], x->a.p * size, size, n, copy);
+            row[0] = (const char *)copy;
+        }
+        bound[0] = bound_of(here == 8 ? sum_sizes(row[0], 8, part * ROWS) :
+                                        sum_sizes(row[0], 4, part * ROWS), most_of(s, p, n));
+        t->size[0] += bound[0];
+        if (bound[0] == INFINITY)
+            bound[0] = 1;
+        for (int r = 1; r < ROWS; r++) {
+            row[r] = row[0] + r * part * here;
+            bound[r] = bound[0];
+        }
+        sum_rows_by(row, ROWS, here, here == 4 ? way : PAIR, s->x + p, part, part,
+                    dense ? CHUNK * size : 0, bound, high, low);
+        add_lanes(high, low, ROWS, t->high, t->low);
+    }
+}
+
+/* ---- columns ------------------------------------------------------------------------------- */
+
+/* Adds the products of `n` <= COLUMNS columns, whose rows lie together, and `strips` times LANES
+ * rows. */
+FLAT void sum_columns(const char *a, int64_t column, int size, enum way way, const double *x,
+                      int n, double most, int strips, double *to_high, double *to_low,
+                      double *to_size)
+{
+    vd sizes[2], high[2], low[2], far[2];
+
+    UNROLL for (int u = 0; u < strips; u++) sizes[u] = all_of(0);
+    for (int p = 0; p < n; p++)
+        UNROLL for (int u = 0; u < strips; u++)
+            sizes[u] += size_of(load(a + p * column + u * LANES * size, size));
+    UNROLL for (int u = 0; u < strips; u++)
+    {
+        const vd bound = sizes[u] * (most * (1 + 0x1p-40));
+        const vl fit = (vl)(bound > 0x1p-900) & (vl)(bound < 0x1p1000);
+
+        if (all(fit)) {
+            const vd sum = LOAD(vd, to_size + u * LANES) + bound;
+
+            memcpy(to_size + u * LANES, &sum, sizeof sum);
+        } else {
+            for (int l = 0; l < LANES; l++)
+                to_size[u * LANES + l] += bound_of(sizes[u][l], most);
+        }
+        far[u] = high[u] = way == PAIR ? far_of((vd)((fit & (vl)bound) |
+                                                     (~fit & (vl)all_of(1)))) :
+                                         all_of(0);
+        low[u] = all_of(0);
+    }
+    for (int p = 0; p < n; p++) {
+        const vd b = all_of(double_at((const char *)(x + p), 8));
+
+        UNROLL for (int u = 0; u < strips; u++)
+        {
+            const vd v = load(a + p * column + u * LANES * size, size);
+
+            if (way == PAIR)
+                add_far(&high[u], &low[u], v, b);
+            else
+                high[u] = fma_of(v, b, high[u]);
+        }
+    }
+    UNROLL for (int u = 0; u < strips; u++)
+    {
+        vd h = LOAD(vd, to_high + u * LANES), l = LOAD(vd, to_low + u * LANES);
+
+        add_pair(&h, &l, high[u] - far[u], low[u]);
+        memcpy(to_high + u * LANES, &h, sizeof h);
+        memcpy(to_low + u * LANES, &l, sizeof l);
+    }
+}
+
+/* Adds a segment's products of rows that lie together to their totals.  Returns how many rows. */
+static int64_t add_columns(const struct product *x, enum way way, const struct segment *s,
+                           int64_t i, int64_t rows, struct block *t)
+{
+    const int size = x->fa.size;
+    const int64_t column = x->a.p * size, whole = rows / LANES * LANES;
+
+    for (int64_t p = 0; p < s->n; p += COLUMNS) {
+        const int n = (int)(s->n - p < COLUMNS ? s->n - p : COLUMNS);
+        const char *a = a_at(x, i, s->from + p);
+        const double most = s->most[p / COLUMNS];
+
+        for (int64_t r = 0; r < whole; r += 2 * LANES) {
+            const bool one = whole - r < 2 * LANES;
+            const char *at = a + r * size;
+            double *h = t->high + r, *l = t->low + r, *z = t->size + r;
+
+            if (one)
+                sum_columns(at, column, size, way, s->x + p, n, most, 1, h, l, z);
+            else if (way == CHAIN)
+                sum_columns(at, column, 4, CHAIN, s->x + p, n, most, 2, h, l, z);
+            else if (size == 8)
+                sum_columns(at, column, 8, PAIR, s->x + p, n, most, 2, h, l, z);
+            else
+                sum_columns(at, column, 4, PAIR, s->x + p, n, most, 2, h, l, z);
+        }
+    }
+    return whole;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static void put(const struct product *x, char *to, double wide, float narrow)
+{
+    if (x->fc.size == 8)
+        memcpy(to, &wide, 8);
+    else
+        memcpy(to, &narrow, 4);
+}
+
+/* Sums of LANES rows with the error bounds `uncertain`.  size: of their magnitudes; 0 only if all
+ * products are zero. */
+struct sums {
+    vd high, low, size, uncertain;
+};
+
+/* Stores the results of `live` rows whose rounding is certain, or whose error is allowed.  Returns
+ * the mask of the others. */
+static int store_certain(const struct product *x, const int64_t *row, int live, struct sums s,
+                         double allowed)
+{
+    const double share = allowed * fabs(x->alpha), *beta = x->c->beta ? &x->beta : NULL;
+    const bool single = x->fc.size == 4;
+    vd old = { 0 }, r, rest, up, down;
+    int left = 0;
+
+    for (int l = 0; l < live && beta; l++)
+        old[l] = double_at(result_at(x, row[l]), x->fc.size);
+    if (x->c->alpha || beta)
+        scale_pair(&s.high, &s.low, &s.uncertain, x->alpha, beta, old);
+    r = two_sum(s.high, s.low, &rest);
+    s.uncertain += size_of(rest) * 0x1p-51;
+    if (single) /* a second rounding, of the double to FP32, adds its error */
+        s.uncertain += size_of(r) * 0x1p-51;
+    up = r + (rest + s.uncertain);
+    down = r + (rest - s.uncertain);
+    for (int l = 0; l < live; l++) {
+        const float narrow[2] = { (float)up[l], (float)down[l] };
+        char *to = result_at(x, row[l]);
+
+        if (s.size[l] == 0 && store_zero(to, x->fc.size, x->alpha, beta))
+            continue;
+        if (s.size[l] - s.size[l] != 0 || s.size[l] == 0 || up[l] - up[l] != 0)
+            left |= 1 << l;
+        else if (single ? narrow[0] == narrow[1] && narrow[0] != 0 : up[l] == down[l] && up[l] != 0)
+            put(x, to, up[l], narrow[0]);
+        else if (s.uncertain[l] <= share * s.size[l])
+            put(x, to, r[l], (float)r[l]);
+        else
+            left |= 1 << l;
+    }
+    return left;
+}
+
+/* ---- sums in three doubles ------------------------------------------------------------------- */
+
+struct triple {
+    vd high, middle, low, size;
+};
+
+/* Adds n products, n <= CHUNK. */
+static void add_thrice(const double *a, const double *x, int64_t n, struct triple *t)
+{
+    vd high = t->high, middle = t->middle, low = t->low, size = t->size;
+
+    for (int64_t p = 0; p < n; p += LANES) {
+        const vd u = n - p < LANES ? load_part((const char *)(a + p), 8, n - p) : LOAD(vd, a + p),
+                 v = n - p < LANES ? load_part((const char *)(x + p), 8, n - p) : LOAD(vd, x + p);
+        const vd product = u * v;
+        vd one, two, three, error = fma_of(u, v, -product);
+
+        high = two_sum(high, product, &one);
+        error = two_sum(one, error, &two);
+        middle = two_sum(middle, error, &three);
+        low += two + three;
+        size += size_of(product);
+    }
+    *t = (struct triple){ high, middle, low, size };
+}
+
+/* Numbers of a part of rows and of the vector in binary64. */
+struct part {
+    const double *x, *a[LANES];
+    double copy[1 + LANES][CHUNK];
+};
+
+/* Finds elements p to p + n of the vector and of `count` rows. */
+static void find_part(const struct product *x, const int64_t *row, int count, int64_t p, int64_t n,
+                      struct part *t)
+{
+    const bool dense = x->a.p == 1 && x->fa.size == 8;
+
+    t->x = t->copy[LANES];
+    if (x->b.p == 1 && x->fb.size == 8)
+        t->x = (const double *)x_at(x, p);
+    else
+        copy_elements(x_at(x, p), x->b.p * x->fb.size, x->fb.size, n, t->copy[LANES]);
+    for (int r = 0; r < count; r++)
+        t->a[r] = dense ? (const double *)a_at(x, row[r], p) : t->copy[r];
+    for (int64_t q = 0; q < n && !dense; q++) /* rows often lie side by side in the cache */
+        for (int r = 0; r < count; r++)
+            t->copy[r][q] = double_at(a_at(x, row[r], p + q), x->fa.size);
+}
+
+FLAT double two_sum_of(double a, double b, double *rest)
+{
+    const double sum = a + b, back = sum - a;
+
+    *rest = (a - (sum - back)) + (b - back);
+    return sum;
+}
+
+/* Adds the lanes of a triple: *high + *low + *rest is their sum. */
+static void join_lanes(const struct triple *t, double *high, double *low, double *rest)
+{
+    double s = 0, m = 0, least = 0, one, two, three;
+
+    for (int l = 0; l < LANES; l++) {
+        s = two_sum_of(s, t->high[l], &one);
+        m = two_sum_of(m, one, &two);
+        m = two_sum_of(m, t->middle[l], &three);
+        least += (two + three) + t->low[l];
+    }
+    s = two_sum_of(s, m, &one);
+    one = two_sum_of(one, least, rest);
+    *high = two_sum_of(s, one, low);
+}
+
+/* ---- exact results --------------------------------------------------------------------------- */
+
+/* The exponent of the lowest bit of n finite numbers, at most `least`. */
+static int low_bit(const double *a, int64_t n, int least)
+{
+    const vl infinite = (vl)all_of(INFINITY);
+    vl lowest = infinite;
+    double most = INFINITY;
+    int e;
+
+    for (int64_t p = 0; p < n; p += LANES) {
+        const vd v = n - p < LANES ? load_part((const char *)(a + p), 8, n - p) : LOAD(vd, a + p);
+        const vl bits = (vl)v & INT64_MAX, power = (bits & (((int64_t)1 << 52) - 1)) == 0;
+        vl bit = (vl)((vd)bits - (vd)(bits & (bits - 1)));
+
+        bit = (power & bits) | (~power & bit);
+        bit |= (bits == 0) & infinite;
+        lowest = -larger(-lowest, -bit);
+    }
+    for (int l = 0; l < LANES; l++)
+        if (((vd)lowest)[l] < most)
+            most = ((vd)lowest)[l];
+    if (most == INFINITY)
+        return least;
+    e = ilogb(most);
+    return e < least ? e : least;
+}
+
+/* True if sums of three doubles of this row lost nothing: all terms are multiples of the product of
+ * the lowest bits, and the third double stays below 2^50 of it, by the bound `low`. */
+static bool is_exact(struct product *x, int64_t row, double low)
+{
+    int unit = 1024;
+    struct part t;
+
+    for (int64_t p = 0; p < x->k; p += CHUNK) {
+        const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
+
+        find_part(x, &row, 1, p, n, &t);
+        unit = low_bit(t.a[0], n, unit);
+        if (!x->known)
+            x->unit = low_bit(t.x, n, p ? x->unit : 1024);
+    }
+    x->known = true;
+    unit += x->unit;
+    return unit >= -1074 && low <= ldexp(1, (unit < 900 ? unit : 900) + 50);
+}
+
+static bool is_zero(const struct product *x, int64_t row)
+{
+    for (int64_t p = 0; p < x->k; p++)
+        if (double_at(a_at(x, row, p), x->fa.size) != 0 && double_at(x_at(x, p), x->fb.size) != 0)
+            return false;
+    return true;
+}
+
+static double class_of(double v)
+{
+    return v - v != 0 || v == 0 ? v : copysign(1, v);
+}
+
+/* Stores a result that three doubles do not decide. */
+static void store_slow(struct product *x, int64_t row, bool finite)
+{
+    const struct call *c = x->c;
+    const struct limber_scalars sc = { c->alpha, c->beta, x->fc };
+    uint64_t w[80];
+    struct limber_big sum = { w, limber_dot_words(x->fa, x->fb, 40),
+                              limber_dot_base(x->fa, x->fb) };
+    double class = 0;
+
+    for (int64_t p = 0; p < x->k && !finite; p++)
+        class += class_of(double_at(a_at(x, row, p), x->fa.size)) *
+                 class_of(double_at(x_at(x, p), x->fb.size));
+    if (class - class != 0) {
+        limber_store_class(result_at(x, row), x->fc, class, &sc);
+        return;
+    }
+    limber_dot(&sum, &x->a, x->fa, row, &x->b, x->fb, 0, x->k);
+    limber_store_exact(result_at(x, row), x->fc, w, sum.n, sum.base, &sc);
+    x->slow++;
+}
+
+/* Computes `count` rows that pairs did not decide. */
+static void run_thrice(struct product *x, const int64_t *row, int count)
+{
+    const double terms = (double)x->k + 64, off = 4 * terms * 0x1p-53,
+                 /* a subnormal constant: slow to compute */
+                 below = terms * 0x1p-1073;
+    struct triple t[LANES];
+    struct part part;
+    struct sums s = { 0 };
+    double rest[LANES];
+    int left;
+
+    memset(t, 0, sizeof t);
+    for (int64_t p = 0; p < x->k; p += CHUNK) {
+        const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
+
+        find_part(x, row, count, p, n, &part);
+        for (int r = 0; r < count; r++)
+            add_thrice(part.a[r], part.x, n, &t[r]);
+    }
+    for (int r = 0; r < count; r++) {
+        double high, low, size = sum_of(t[r].size);
+
+        join_lanes(&t[r], &high, &low, &rest[r]);
+        s.high[r] = high;
+        s.low[r] = low + rest[r];
+        s.uncertain[r] = size * (off * off * off) + below;
+        s.size[r] = size == 0 && !is_zero(x, row[r]) ? INFINITY : size;
+        if (!(x->c->alpha || x->c->beta) && size > 0 && size < INFINITY)
+            rest[r] = rest[r] == 0 ? low : NAN;
+        else
+            rest[r] = NAN;
+    }
+    left = store_certain(x, row, count, s, x->allowed);
+    for (int r = 0; r < count; r++) {
+        if (!(left >> r & 1))
+            continue;
+        if (rest[r] == rest[r] && is_exact(x, row[r], s.size[r] * off * off))
+            put(x, result_at(x, row[r]), s.high[r], narrow_of(s.high[r], rest[r]));
+        else
+            store_slow(x, row[r], s.size[r] - s.size[r] == 0);
+    }
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* True if the elements of columns lie together. */
+static bool has_columns(const struct product *x)
+{
+    return x->m > 1 && x->a.line == 1 && x->a.p != 1;
+}
+
+static void run_block(struct product *x, enum way way, struct segment *s, int64_t i, int64_t rows)
+{
+    const bool one = x->m == 1, columns = has_columns(x);
+    const double length = columns ? COLUMNS : CHUNK,
+                 merges = columns ? (double)x->k / COLUMNS + 1 :
+                                    ((double)x->k / CHUNK + 1) * LANES + ROWS,
+                 off = way == CHAIN ?
+                     (length + 2) * 0x1p-53 + (merges + 2) * (merges + 2) * 0x1p-104 :
+                     (length + merges + 2) * (length + merges + 2) * 0x1p-104;
+    int64_t again[LANES];
+    int count = 0;
+    struct block t;
+
+    for (int64_t r = 0; r < rows; r += LANES) {
+        memset(t.high + r, 0, sizeof(vd));
+        memset(t.low + r, 0, sizeof(vd));
+        memset(t.size + r, 0, sizeof(vd));
+    }
+    for (int64_t p = 0; p < x->k; p += SEGMENT) {
+        int64_t r = 0;
+
+        if (s->from != p)
+            fill_segment(x, p, s);
+        if (one)
+            add_row(x, way, s, &t);
+        if (columns)
+            r = add_columns(x, way, s, i, rows, &t);
+        for (; r < rows && !one; r += ROWS)
+            add_rows(x, way, s, i + r, (int)(rows - r < ROWS ? rows - r : ROWS), (int)r, &t);
+    }
+    for (int r = 1; r < ROWS && one; r++) {
+        double rest;
+
+        t.high[0] = two_sum_of(t.high[0], t.high[r], &rest);
+        t.low[0] += t.low[r] + rest;
+    }
+    for (int64_t r = 0; r < rows; r += LANES) {
+        const int live = (int)(rows - r < LANES ? rows - r : LANES);
+        struct sums sums = { .high = LOAD(vd, t.high + r),
+                             .low = LOAD(vd, t.low + r),
+                             .size = LOAD(vd, t.size + r) };
+        int64_t row[LANES];
+        int left;
+
+        sums.uncertain = sums.size * off;
+        for (int l = 0; l < LANES; l++)
+            row[l] = i + r + l;
+        left = store_certain(x, row, live, sums, 0);
+        for (int l = 0; l < live; l++) {
+            if (!(left >> l & 1))
+                continue;
+            again[count++] = row[l];
+            if (count == LANES) {
+                run_thrice(x, again, count);
+                count = 0;
+            }
+        }
+    }
+    if (count)
+        run_thrice(x, again, count);
+}
+
+int64_t DOTS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
+                  double allowed)
+{
+    struct product x = { .c = c,
+                         .fa = fa,
+                         .fb = fb,
+                         .fc = fc,
+                         .a = c->a,
+                         .b = c->b,
+                         .to = c->c.data,
+                         .m = c->m,
+                         .k = c->k,
+                         .step = c->c.row * fc.size,
+                         .allowed = allowed,
+                         .alpha = c->alpha ? double_at(c->alpha, fc.size) : 1,
+                         .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
+    struct segment s;
+
+    if (c->n != 1) {    /* C^T = B^T A^T */
+        x.fa = fb, x.fb = fa;
+        x.a = c->b, x.b = c->a;
+        x.m = c->n;
+        x.step = c->c.col * fc.size;
+    }
+    s.from = -1;
+    s.group = has_columns(&x) ? COLUMNS : CHUNK;
+    for (int64_t i = 0; i < x.m; i += BLOCK)
+        run_block(&x, fa.size == 4 && fb.size == 4 ? CHAIN : PAIR, &s, i,
+                  x.m - i < BLOCK ? x.m - i : BLOCK);
+    return x.slow;
+}

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define DOTS(name) limber_dots_##name##_avx2
+#include "backends/llvm/kernel/dots.c"
