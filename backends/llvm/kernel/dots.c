@@ -498,48 +498,99 @@ struct triple {
     vd high, middle, low, size;
 };
 
-/* Adds n products, n <= CHUNK. */
-static void add_thrice(const double *a, const double *x, int64_t n, struct triple *t)
+/* As two_sum.  Half of the additions are multiply-adds by 1, which CPUs with units of their own for
+ * additions compute beside them. */
+FLAT vd add_exactly(vd a, vd b, vd one, vd *rest)
 {
+    const vd sum = a + b, back = fma_of(sum, one, -a), shifted = fma_of(sum, one, -back);
+
+    *rest = (a - shifted) + fma_of(b, one, -back);
+    return sum;
+}
+
+/* Adds u v to the sums, whose numbers begin as zeros.  A sum has three steps, which depend on one
+ * another: each call does one of this product's and one of the two before it, so that the CPU has
+ * three at once.  Two products of zeros end a sum. */
+FLAT void add_thrice(vd u, vd v, vd one, vd *high, vd *middle, vd *low, vd *size, vd *lost,
+                     vd *error, vd *both, vd *least)
+{
+    const vd product = u * v;
+    vd below;
+
+    *middle = add_exactly(*middle, *both, one, &below);
+    *low += *least + below;
+    *both = add_exactly(*lost, *error, one, least);
+    *error = fma_of(u, v, -product);
+    *high = add_exactly(*high, product, one, lost);
+    *size += size_of(product);
+}
+
+static const volatile double one_at_run_time = 1; /* else the compiler makes additions of them */
+
+/* Adds n products of a row, LANES at a time. */
+static void add_row_thrice(const double *a, const double *x, int64_t n, struct triple *t)
+{
+    const vd one = all_of(one_at_run_time), zero = { 0 };
     vd high = t->high, middle = t->middle, low = t->low, size = t->size;
+    vd lost = zero, error = zero, both = zero, least = zero;
+    int64_t p = 0;
 
-    for (int64_t p = 0; p < n; p += LANES) {
-        const vd u = n - p < LANES ? load_part((const char *)(a + p), 8, n - p) : LOAD(vd, a + p),
-                 v = n - p < LANES ? load_part((const char *)(x + p), 8, n - p) : LOAD(vd, x + p);
-        const vd product = u * v;
-        vd one, two, three, error = fma_of(u, v, -product);
-
-        high = two_sum(high, product, &one);
-        error = two_sum(one, error, &two);
-        middle = two_sum(middle, error, &three);
-        low += two + three;
-        size += size_of(product);
-    }
+    for (; p + LANES <= n; p += LANES)
+        add_thrice(LOAD(vd, a + p), LOAD(vd, x + p), one, &high, &middle, &low, &size, &lost,
+                   &error, &both, &least);
+    if (p < n)
+        add_thrice(load_part((const char *)(a + p), 8, n - p),
+                   load_part((const char *)(x + p), 8, n - p), one, &high, &middle, &low, &size,
+                   &lost, &error, &both, &least);
+    for (int i = 0; i < 2; i++)
+        add_thrice(zero, zero, one, &high, &middle, &low, &size, &lost, &error, &both, &least);
     *t = (struct triple){ high, middle, low, size };
 }
 
-/* Numbers of a part of rows and of the vector in binary64. */
-struct part {
-    const double *x, *a[LANES];
-    double copy[1 + LANES][CHUNK];
-};
-
-/* Finds elements p to p + n of the vector and of `count` rows. */
-static void find_part(const struct product *x, const int64_t *row, int count, int64_t p, int64_t n,
-                      struct part *t)
+/* Adds elements p to p + n of LANES rows. */
+static void add_rows_thrice(const struct product *x, const int64_t *row, int64_t p, int64_t n,
+                            const double *b, struct triple *t)
 {
-    const bool dense = x->a.p == 1 && x->fa.size == 8;
+    const vd one = all_of(one_at_run_time), zero = { 0 };
+    vd high = t->high, middle = t->middle, low = t->low, size = t->size;
+    vd lost = zero, error = zero, both = zero, least = zero;
+    bool beside = true;
 
-    t->x = t->copy[LANES];
+    for (int l = 1; l < LANES; l++)
+        beside &= row[l] == row[0] + l;
+    for (int64_t q = 0; q < n; q++) {
+        const vd v = all_of(double_at((const char *)(b + q), 8));
+        vd u = zero;
+
+        if (beside)
+            u = load(a_at(x, row[0], p + q), x->fa.size);
+        else
+            for (int l = 0; l < LANES; l++)
+                u[l] = double_at(a_at(x, row[l], p + q), x->fa.size);
+        add_thrice(u, v, one, &high, &middle, &low, &size, &lost, &error, &both, &least);
+    }
+    for (int i = 0; i < 2; i++)
+        add_thrice(zero, zero, one, &high, &middle, &low, &size, &lost, &error, &both, &least);
+    *t = (struct triple){ high, middle, low, size };
+}
+
+/* n numbers of the vector, from p on, in binary64: where they lie, or a copy. */
+static const double *x_part(const struct product *x, int64_t p, int64_t n, double *copy)
+{
     if (x->b.p == 1 && x->fb.size == 8)
-        t->x = (const double *)x_at(x, p);
-    else
-        copy_elements(x_at(x, p), x->b.p * x->fb.size, x->fb.size, n, t->copy[LANES]);
-    for (int r = 0; r < count; r++)
-        t->a[r] = dense ? (const double *)a_at(x, row[r], p) : t->copy[r];
-    for (int64_t q = 0; q < n && !dense; q++) /* rows often lie side by side in the cache */
-        for (int r = 0; r < count; r++)
-            t->copy[r][q] = double_at(a_at(x, row[r], p + q), x->fa.size);
+        return (const double *)x_at(x, p);
+    copy_elements(x_at(x, p), x->b.p * x->fb.size, x->fb.size, n, copy);
+    return copy;
+}
+
+/* As x_part, of a row of the matrix. */
+static const double *a_part(const struct product *x, int64_t row, int64_t p, int64_t n,
+                            double *copy)
+{
+    if (x->a.p == 1 && x->fa.size == 8)
+        return (const double *)a_at(x, row, p);
+    copy_elements(a_at(x, row, p), x->a.p * x->fa.size, x->fa.size, n, copy);
+    return copy;
 }
 
 FLAT double two_sum_of(double a, double b, double *rest)
@@ -550,20 +601,40 @@ FLAT double two_sum_of(double a, double b, double *rest)
     return sum;
 }
 
-/* Adds the lanes of a triple: *high + *low + *rest is their sum. */
-static void join_lanes(const struct triple *t, double *high, double *low, double *rest)
+/* The sums of rows: high + low + rest. */
+struct exact_sums {
+    vd high, low, rest, size;
+};
+
+/* Adds the lanes of a row's sum, and stores it as row r. */
+static void join_lanes(const struct triple *t, int r, struct exact_sums *to)
 {
-    double s = 0, m = 0, least = 0, one, two, three;
+    double s = 0, m = 0, least = 0, size = 0, one, two, three;
 
     for (int l = 0; l < LANES; l++) {
         s = two_sum_of(s, t->high[l], &one);
         m = two_sum_of(m, one, &two);
         m = two_sum_of(m, t->middle[l], &three);
         least += (two + three) + t->low[l];
+        size += t->size[l];
     }
     s = two_sum_of(s, m, &one);
-    one = two_sum_of(one, least, rest);
-    *high = two_sum_of(s, one, low);
+    one = two_sum_of(one, least, &two);
+    to->high[r] = two_sum_of(s, one, &three);
+    to->low[r] = three;
+    to->rest[r] = two;
+    to->size[r] = size;
+}
+
+/* LANES rows, a lane each. */
+static void join_rows(const struct triple *t, struct exact_sums *to)
+{
+    vd one;
+    const vd s = two_sum(t->high, t->middle, &one);
+
+    one = two_sum(one, t->low, &to->rest);
+    to->high = two_sum(s, one, &to->low);
+    to->size = t->size;
 }
 
 /* ---- exact results --------------------------------------------------------------------------- */
@@ -595,23 +666,22 @@ static int low_bit(const double *a, int64_t n, int least)
 }
 
 /* True if sums of three doubles of this row lost nothing: all terms are multiples of the product of
- * the lowest bits, and the third double stays below 2^50 of it, by the bound `low`. */
+ * the lowest bits, and the third double stays below 2^51 of it, by the bound `low`. */
 static bool is_exact(struct product *x, int64_t row, double low)
 {
+    double copy[CHUNK];
     int unit = 1024;
-    struct part t;
 
     for (int64_t p = 0; p < x->k; p += CHUNK) {
         const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
 
-        find_part(x, &row, 1, p, n, &t);
-        unit = low_bit(t.a[0], n, unit);
+        unit = low_bit(a_part(x, row, p, n, copy), n, unit);
         if (!x->known)
-            x->unit = low_bit(t.x, n, p ? x->unit : 1024);
+            x->unit = low_bit(x_part(x, p, n, copy), n, p ? x->unit : 1024);
     }
     x->known = true;
     unit += x->unit;
-    return unit >= -1074 && low <= ldexp(1, (unit < 900 ? unit : 900) + 50);
+    return unit >= -1074 && low <= ldexp(1, (unit < 900 ? unit : 900) + 51);
 }
 
 static bool is_zero(const struct product *x, int64_t row)
@@ -649,47 +719,80 @@ static void store_slow(struct product *x, int64_t row, bool finite)
     x->slow++;
 }
 
-/* Computes `count` rows that pairs did not decide. */
-static void run_thrice(struct product *x, const int64_t *row, int count)
+/* Stores the results of `count` rows that pairs did not decide. */
+static void store_again(struct product *x, const int64_t *row, int count,
+                        const struct exact_sums *t)
 {
-    const double terms = (double)x->k + 64, off = 4 * terms * 0x1p-53,
+    const double terms = (double)x->k + 4 * LANES, off = 4 * terms * 0x1p-53,
                  /* a subnormal constant: slow to compute */
                  below = terms * 0x1p-1073;
-    struct triple t[LANES];
-    struct part part;
-    struct sums s = { 0 };
-    double rest[LANES];
+    const bool plain = !x->c->alpha && !x->c->beta;
+    struct sums s = { t->high, t->low + t->rest, t->size, t->size * (off * off * off) + below };
     int left;
 
-    memset(t, 0, sizeof t);
-    for (int64_t p = 0; p < x->k; p += CHUNK) {
-        const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
-
-        find_part(x, row, count, p, n, &part);
-        for (int r = 0; r < count; r++)
-            add_thrice(part.a[r], part.x, n, &t[r]);
-    }
-    for (int r = 0; r < count; r++) {
-        double high, low, size = sum_of(t[r].size);
-
-        join_lanes(&t[r], &high, &low, &rest[r]);
-        s.high[r] = high;
-        s.low[r] = low + rest[r];
-        s.uncertain[r] = size * (off * off * off) + below;
-        s.size[r] = size == 0 && !is_zero(x, row[r]) ? INFINITY : size;
-        if (!(x->c->alpha || x->c->beta) && size > 0 && size < INFINITY)
-            rest[r] = rest[r] == 0 ? low : NAN;
-        else
-            rest[r] = NAN;
-    }
+    for (int r = 0; r < count; r++)
+        if (s.size[r] == 0 && !is_zero(x, row[r])) /* products underflow */
+            s.size[r] = INFINITY;
     left = store_certain(x, row, count, s, x->allowed);
     for (int r = 0; r < count; r++) {
         if (!(left >> r & 1))
             continue;
-        if (rest[r] == rest[r] && is_exact(x, row[r], s.size[r] * off * off))
-            put(x, result_at(x, row[r]), s.high[r], narrow_of(s.high[r], rest[r]));
+        if (plain && t->rest[r] == 0 && s.size[r] < INFINITY &&
+            is_exact(x, row[r], s.size[r] * (terms * terms * 0x1p-105)))
+            put(x, result_at(x, row[r]), t->high[r], narrow_of(t->high[r], t->low[r]));
         else
             store_slow(x, row[r], s.size[r] - s.size[r] == 0);
+    }
+}
+
+/* Computes rows that pairs did not decide, each along k. */
+static void run_rows_again(struct product *x, const int64_t *row, int count)
+{
+    double copy[2][CHUNK];
+
+    for (int r = 0; r < count; r += LANES) {
+        const int here = count - r < LANES ? count - r : LANES;
+        struct exact_sums sums = { 0 };
+
+        for (int i = 0; i < here; i++) {
+            struct triple t = { 0 };
+
+            for (int64_t p = 0; p < x->k; p += CHUNK) {
+                const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
+
+                add_row_thrice(a_part(x, row[r + i], p, n, copy[0]), x_part(x, p, n, copy[1]), n,
+                               &t);
+            }
+            join_lanes(&t, i, &sums);
+        }
+        store_again(x, row + r, here, &sums);
+    }
+}
+
+/* Computes LANES rows at a time, in parts of their columns, whose elements lie together. */
+static void run_columns_again(struct product *x, int64_t *row, int count)
+{
+    enum { PART = 64 };
+    struct triple t[BLOCK / LANES];
+    const int groups = (count + LANES - 1) / LANES;
+    double copy[PART];
+
+    memset(t, 0, sizeof *t * (size_t)groups);
+    for (int i = count; i < groups * LANES; i++)
+        row[i] = row[count - 1];
+    for (int64_t p = 0; p < x->k; p += PART) {
+        const int64_t n = x->k - p < PART ? x->k - p : PART;
+        const double *b = x_part(x, p, n, copy);
+
+        for (int g = 0; g < groups; g++)
+            add_rows_thrice(x, row + g * LANES, p, n, b, &t[g]);
+    }
+    for (int g = 0; g < groups; g++) {
+        struct exact_sums sums;
+
+        join_rows(&t[g], &sums);
+        store_again(x, row + g * LANES, count - g * LANES < LANES ? count - g * LANES : LANES,
+                    &sums);
     }
 }
 
@@ -710,7 +813,7 @@ static void run_block(struct product *x, enum way way, struct segment *s, int64_
                  off = way == CHAIN ?
                      (length + 2) * 0x1p-53 + (merges + 2) * (merges + 2) * 0x1p-104 :
                      (length + merges + 2) * (length + merges + 2) * 0x1p-104;
-    int64_t again[LANES];
+    int64_t again[BLOCK];
     int count = 0;
     struct block t;
 
@@ -749,18 +852,14 @@ static void run_block(struct product *x, enum way way, struct segment *s, int64_
         for (int l = 0; l < LANES; l++)
             row[l] = i + r + l;
         left = store_certain(x, row, live, sums, 0);
-        for (int l = 0; l < live; l++) {
-            if (!(left >> l & 1))
-                continue;
-            again[count++] = row[l];
-            if (count == LANES) {
-                run_thrice(x, again, count);
-                count = 0;
-            }
-        }
+        for (int l = 0; l < live; l++)
+            if (left >> l & 1)
+                again[count++] = row[l];
     }
-    if (count)
-        run_thrice(x, again, count);
+    if (count && columns)
+        run_columns_again(x, again, count);
+    else
+        run_rows_again(x, again, count);
 }
 
 int64_t DOTS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
