@@ -106,8 +106,8 @@ int main(void)
     e.inputs = in, e.input_count = 1;
     product(ctx, normal, w1, hidden, LIMBER_BF16, HIDDEN, WIDTH, &e);
 
-    /* The same with separate calls: A B + bias rounded once to binary32, GELU, and rounding to
-     * BF16. */
+    /* The layer is computed again with separate calls: A B + bias rounded once to binary32,
+     * GELU, and rounding to BF16. */
     e.steps = "%1 = add %x %bias\n";
     product(ctx, normal, w1, sums, LIMBER_F32, HIDDEN, WIDTH, &e);
     gelu.function = LIMBER_FUNCTION_GELU;

@@ -198,7 +198,8 @@ struct node { /* one operation and its one value */
     } attr[NODE_ATTRS]; /* those that the operation may carry, in their order */
 };
 
-/* What a sample of the result predicts of a first pass that leaves few elements uncertain. */
+/* The arithmetic of a first pass that, as a sample of the result predicts, leaves few elements
+ * uncertain. */
 struct first_pass {
     int bits; /* width of scaled integers that decides all but a few elements; 0: all bits */
     int decided; /* chains in binary64 decide all but a share of 2^-decided; 0: not known */

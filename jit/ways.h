@@ -56,8 +56,8 @@ extern const struct way limber_way_vectors, limber_way_direct, limber_way_depthw
 /* Reads LIMBER_WAYS: "-direct,-pairs" takes two ways out, "-planless" all that need no plan. */
 bool limber_ways_read(const char *text, uint32_t *ways, struct diag *d);
 
-/* These try the whole list for a call with at least one element of C.  limber_ways_run computes it
- * and writes no log line. */
+/* The functions below try the whole list for a call with at least one element of C.
+ * limber_ways_run computes it and writes no log line. */
 bool limber_ways_run(struct attempt *x);
 /* Writes which way would compute the call, why those before it refuse, and its plan. */
 bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut);

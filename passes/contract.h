@@ -59,7 +59,7 @@ struct product_request {
     bool fine; /* part of a product that is not coarse, so it is not coarse either */
 };
 
-/* What must be known of the operands' data before the plan is stated. */
+/* A plan is made after one of these looks at the operands' data. */
 enum data_need {
     NEED_nothing,
     NEED_format, /* masks that follow from the formats */

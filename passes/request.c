@@ -170,7 +170,7 @@ static int full_bits(const struct product_request *r, const struct mask *m)
     return r->contract->promise == LIMBER_CONTRACT_BITS && need < m->width ? need : m->width;
 }
 
-/* Also serves contracts in bits, which correct results keep. */
+/* A correct result also keeps every contract in bits. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided)
 {
@@ -277,8 +277,8 @@ static int coarse_k_class(int kbits)
     return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
 }
 
-/* Which properties a mask's class keeps.  Devices compare a captured call's data with bounds, which
- * have no `reach`. */
+/* Returns the properties that a mask's class keeps.  Devices compare a captured call's data with
+ * bounds, which have no `reach`. */
 static unsigned use_of_classes(const struct product_request *r, const struct target *t, bool coarse)
 {
     bool correct = r->contract->promise == LIMBER_CONTRACT_CORRECT;

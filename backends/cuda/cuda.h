@@ -30,8 +30,8 @@ enum { TENSOR_BARRIERS = 48 };
 /* limbs of integers of 165 bits in slices of five */
 enum { CUDA_ROWS = 34 * 34, CUDA_ACCUMULATORS = 128 };
 
-/* What the launcher must know of a kernel.  It is stored before the code on disk, so it has no
- * padding. */
+/* The properties of a kernel that the launcher reads.  This structure is stored before the code on
+ * disk, so it has no padding. */
 struct cuda_config {
     struct cuda_side side[2];
     limber_format result, scalars;

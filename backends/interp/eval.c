@@ -569,7 +569,8 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* What the interpreter serves beside the common table.  No value depends on tile and split. */
+/* The operations that the interpreter serves in addition to the common table.  No value depends on
+ * tile and split. */
 static const struct served served = {
     .backend = "interp",
     .all_doubles = true,

@@ -9,7 +9,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* Which requests fail: none; making written memory executable; all executable memory. */
+/* The system refuses one kind of request: none; making written memory executable; all executable
+ * memory. */
 static enum { NOTHING, CHANGES, ALL } refuses;
 static int compiled;
 

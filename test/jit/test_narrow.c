@@ -503,7 +503,8 @@ static void count_free(void *user, void *memory)
     free(memory);
 }
 
-/* Where memory for bytes runs out, the call computes without them, and a later call keeps them. */
+/* If there is no memory to keep the bytes, the call computes without them, and a later call keeps
+ * them. */
 static void failing_allocations_keep_the_result(void **state)
 {
     struct failing f = { 0 };

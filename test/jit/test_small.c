@@ -587,7 +587,8 @@ static void fractions_are_no_integers(void **state)
             }
 }
 
-/* So many terms that their first column exceeds 64 bits.  Needs 4 GB, so only on request. */
+/* The sums have so many terms that their first column exceeds 64 bits.  Needs 4 GB, so only on
+ * request. */
 static void very_long_sums_are_exact(void **state)
 {
     enum { K = 9000000 };

@@ -86,7 +86,7 @@ product LIMBER_CACHE=off LIMBER_CUBINS="$dir/cubins" LIMBER_KEEP_CUBINS="$dir/cu
     > "$dir/out" 2>&1 && carried > "$dir/out" 2>&1 ||
     { echo "kernels in the place of damaged ones:"; cat "$dir/out"; bad=1; }
 
-# As tools/gpu.sh --collect does: programs are stored and compiled elsewhere.
+# Programs are stored and compiled elsewhere, as tools/gpu.sh --collect does it.
 mkdir "$dir/programs"
 product LIMBER_CACHE=off SIMT_PROGRAMS="$dir/programs" > "$dir/out" 2>&1 &&
     LIMBER_KEEP_CUBINS=$dir/collected "$collect" "$dir"/programs/*.cu >> "$dir/out" 2>&1 &&

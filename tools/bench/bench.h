@@ -52,8 +52,8 @@ const struct device_info *device_info(void); /* all zeros: the host */
 size_t device_memory_free(void);
 void *device_stream(void);
 
-/* These return NULL or false on failure, which device_error describes.  All but device_copy wait
- * for the device. */
+/* The functions below return NULL or false on failure, which device_error describes.  All but
+ * device_copy wait for the device. */
 void *device_alloc(size_t bytes); /* NULL: out of memory; pinned host memory if opened so */
 void device_free(void *data);
 bool device_put(void *to, const void *from, size_t bytes);

@@ -29,7 +29,7 @@ static int show(char *text, bool json)
     return 0;
 }
 
-/* What `limber plan` prints beside the plan's text. */
+/* The facts that `limber plan` prints in addition to the plan's text. */
 struct explanation {
     limber_inspection inspection[2];
     limber_cut cut;

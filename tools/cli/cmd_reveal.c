@@ -28,7 +28,7 @@ struct subject {
     limber_format f, operand; /* format in memory; format of the operands' values */
     void *a, *b, *c;
     int64_t calls;
-    /* What computes is one of these: a BLAS routine, or Limber with a contract or a unit. */
+    /* Either `routine`, of a BLAS, computes, or Limber with a contract or a unit. */
     void *routine;
     /* the routine takes 64-bit integers; it is oneDNN's dnnl_sgemm, which is row-major */
     bool wide, dnnl;

@@ -5,8 +5,8 @@
 
 #include "tools/cli/cli.h"
 
-/* What a sweep varies; its cost is bits of the accumulator, bits of the stored format, or seconds
- * under a contract. */
+/* A sweep varies one of these; its cost is bits of the accumulator, bits of the stored format, or
+ * seconds under a contract. */
 enum sweep { SWEEP_units, SWEEP_stored, SWEEP_contracts };
 
 /* One point of a sweep with its results. */

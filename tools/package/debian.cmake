@@ -31,7 +31,7 @@ limber: package-name-doesnt-match-sonames *
 limber: link-to-shared-library-in-wrong-package *
 # These libraries are loaded by name (LD_PRELOAD); nothing links to a version of them.
 limber: shared-library-lacks-version *
-# It is found relative to its prefix.
+# The package is found relative to its prefix.
 limber: pkg-config-unavailable-for-cross-compilation *
 # CPack writes these files.
 limber: maintscript-calls-ldconfig *

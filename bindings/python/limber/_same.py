@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-# What makes OpenBLAS, NumPy and the C library choose the code that they have for older CPUs.
+# These variables make OpenBLAS, NumPy and the C library choose their code for older CPUs.
 _AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V4"
 _SETTINGS = [
     ("as it is, 1 thread", {"OPENBLAS_NUM_THREADS": "1", "LIMBER_THREADS": "1"}),

@@ -1,4 +1,4 @@
-# What only a wheel contains: the package is the prefix of the installation.
+# These files are installed in a wheel alone, where the package is the prefix of the installation.
 install(TARGETS limber EXPORT limber
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so "INPUT(liblimber.so.0)\n")

@@ -30,7 +30,7 @@ struct simt_now {
 struct simt_api {
     const struct simt_now *now;
 
-    /* These check an access and return the address of the bytes. */
+    /* The two functions below check an access and return the address of its bytes. */
     void *(*global_read)(const void *p, uint32_t size, uint32_t align, int constant);
     void *(*global_write)(void *p, uint32_t size, uint32_t align);
     void *(*global_atomic)(void *p, uint32_t size, uint32_t align);

@@ -63,7 +63,7 @@ for run in 1 2 3; do
 done
 expect 0 '^$' $before sh -c '"$0" exit; true' "$program"
 reports '2 '
-# Of two simultaneous runs, the first to write keeps the name, whichever ends first.
+# Two runs at the same time write to one name: the first to write keeps it, whichever ends first.
 for i in 1 2; do
     mkfifo "$work/begun$i" "$work/go$i"
 done
