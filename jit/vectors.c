@@ -2,6 +2,7 @@
  * Products of a matrix and a vector, and of two vectors, native or reproducible, on operands as
  * they lie: no scan, no key, no plan, no packing.  Both contracts have the chains of order 1. */
 #include "ir/num/prim.h"
+#include "jit/operators/inside.h"
 #include "jit/ways.h"
 
 #include <math.h>
@@ -9,6 +10,8 @@
 
 /* A task has at least so many multiply-adds; sums of a task lie on the stack, ROWS at a time. */
 enum { TASK = 1 << 17, ROWS = 512 };
+/* Rows, and elements of a single row, that are converted at once: whole chains. */
+enum { LINES = 16, LENGTH = LINES * NATIVE_CHAIN };
 
 /* The product as a matrix of m x k times a vector.  A product whose C is one row is computed
  * transposed, as C^T = B^T A^T, and m is then its n. */
@@ -19,7 +22,29 @@ struct vectors {
     int64_t rows; /* of a task */
     struct scaling scaling;
     bool scales;
+    limber_format fa, fx; /* of the matrix and of the vector */
+    int size; /* bytes of a number in sums */
+    double alpha, beta;
 };
+
+/* The format in which order 1 sums: binary32 if that holds both operands and is no less precise than
+ * C, otherwise binary64 (docs/accuracy.md, "The stated order"). */
+static bool sums_single(const struct problem *p)
+{
+    return limber_format_embeds(p->fa, LIMBER_F32) && limber_format_embeds(p->fb, LIMBER_F32) &&
+           limber_format_sig(p->fc) <= limber_format_sig(LIMBER_F32);
+}
+
+static bool is_small_float(limber_format f)
+{
+    return limber_format_is_binary(f) || (f.kind == LIMBER_KIND_FLOAT && f.size <= 2);
+}
+
+static bool converts(const struct problem *p)
+{
+    return !limber_format_is_binary(p->fc) || !limber_format_equal(p->fa, p->fc) ||
+           !limber_format_equal(p->fb, p->fc);
+}
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
@@ -27,9 +52,9 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
         return "neither operand is a vector";
     if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
         return "it serves native and reproducible products";
-    if (!ctx->machine.backend->vectors || p->shape || !limber_format_is_binary(p->fc) ||
-        !limber_format_equal(p->fa, p->fc) || !limber_format_equal(p->fb, p->fc))
-        return "it serves products of f64 or f32 throughout on CPUs";
+    if (!ctx->machine.backend->vectors || p->shape || !is_small_float(p->fa) ||
+        !is_small_float(p->fb) || !is_small_float(p->fc))
+        return "it serves f64, f32 and floats of up to 16 bits on CPUs";
     if (p->k == 0)
         return "it has nothing to multiply";
     return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
@@ -62,6 +87,69 @@ static void store(const struct vectors *x, const void *sum, int64_t rows, char *
     }
 }
 
+/* Converts n elements, `step` apart, to numbers of sums. */
+static void convert(const struct vectors *x, limber_format f, const char *from, int64_t step,
+                    int64_t n, char *to)
+{
+    char dense[8 * NATIVE_CHAIN];
+    double wide[NATIVE_CHAIN];
+
+    for (int64_t p = 0; p < n; p += NATIVE_CHAIN) {
+        const int64_t here = n - p < NATIVE_CHAIN ? n - p : NATIVE_CHAIN;
+        const char *at = from + p * step * f.size;
+
+        if (step != 1) {
+            for (int64_t i = 0; i < here; i++)
+                memcpy(dense + i * f.size, at + i * step * f.size, (size_t)f.size);
+            at = dense;
+        }
+        limber_values_widen(x->ctx, f, at, wide, (size_t)here);
+        if (x->size == 8)
+            memcpy(to + p * 8, wide, (size_t)here * 8);
+        for (int64_t i = 0; i < here && x->size == 4; i++) {
+            const float narrow = (float)wide[i];
+
+            memcpy(to + (p + i) * 4, &narrow, 4);
+        }
+    }
+}
+
+/* Rows first to end of one product, whose operands are converted block by block. */
+static void run_converted(const struct vectors *x, int64_t first, int64_t end, const char *a,
+                          const char *v, char *c)
+{
+    char rows[LENGTH * 8], vector[LENGTH * 8];
+    const limber_format fc = x->p->fc;
+    const int lines = x->m == 1 ? 1 : LINES;
+    const int64_t length = LENGTH / lines;
+    double sum[LINES];
+
+    for (int64_t i = first; i < end; i += lines) {
+        struct vector_sums s = { .size = x->size,
+                                 .m = end - i < lines ? end - i : lines,
+                                 .row = length,
+                                 .col = 1,
+                                 .step = 1,
+                                 .a = rows,
+                                 .x = vector,
+                                 .sum = sum };
+
+        for (int64_t p = 0; p < x->k; p += length) {
+            s.k = x->k - p < length ? x->k - p : length;
+            s.more = p > 0;
+            convert(x, x->fx, v + p * x->step * x->fx.size, x->step, s.k, vector);
+            for (int64_t r = 0; r < s.m; r++)
+                convert(x, x->fa, a + ((i + r) * x->row + p * x->col) * x->fa.size, x->col, s.k,
+                        rows + r * length * x->size);
+            x->ctx->machine.backend->vectors(&s, &x->ctx->machine.target);
+        }
+        for (int64_t r = 0; r < s.m; r++)
+            limber_store_float(c + (i + r) * x->to * fc.size, fc,
+                               limber_scalar_value((const char *)sum + r * x->size, x->size),
+                               x->p->alpha != NULL, x->alpha, x->p->beta != NULL, x->beta);
+    }
+}
+
 /* Some rows of one product of the groups. */
 static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
@@ -82,6 +170,10 @@ static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
                              .x = p->n == 1 ? b.data : a.data };
 
     (void)worker, (void)d;
+    if (converts(p)) {
+        run_converted(x, first, end, p->n == 1 ? a.data : b.data, s.x, c.data);
+        return true;
+    }
     for (int64_t i = first; i < end; i += s.m) {
         char *to = (char *)c.data + i * x->to * size;
         const bool direct = x->to == 1 && !x->scales && x->scaling.beta == 0;
@@ -99,7 +191,7 @@ static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 static void report(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "native",
-                          limber_native_bound(x->p->k, x->p->fc.size));
+                          limber_native_bound(x->p->k, sums_single(x->p) ? 4 : 8));
 }
 
 static enum ran run(struct attempt *at)
@@ -115,13 +207,23 @@ static enum ran run(struct attempt *at)
                          .row = v->line,
                          .col = v->p,
                          .step = by_row ? p->a.p : p->b.p,
-                         .to = by_row ? p->c.col : p->c.row };
+                         .to = by_row ? p->c.col : p->c.row,
+                         .fa = by_row ? p->fb : p->fa,
+                         .fx = by_row ? p->fa : p->fb,
+                         .size = sums_single(p) ? 4 : 8 };
     const int64_t most = 8 * limber_pool_runner(ctx->pool).workers;
     const double start = at->r ? limber_now() : 0, work = (double)x.m * (double)x.k;
     const bool shared = work * (double)p->groups > 2.0 * TASK;
     int64_t tasks = 1;
 
-    x.scales = limber_scaling(p->alpha, p->beta, p->fc.size, &x.scaling);
+    if (!converts(p)) {
+        x.scales = limber_scaling(p->alpha, p->beta, p->fc.size, &x.scaling);
+    } else {
+        if (p->alpha)
+            limber_values_widen(ctx, limber_scalar_format(p->fc), p->alpha, &x.alpha, 1);
+        if (p->beta)
+            limber_values_widen(ctx, limber_scalar_format(p->fc), p->beta, &x.beta, 1);
+    }
     if (shared)
         tasks = work / TASK < (double)most ? (int64_t)(work / TASK) + 1 : most;
     x.rows = (x.m + tasks - 1) / tasks;

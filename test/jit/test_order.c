@@ -227,17 +227,24 @@ static void vectors_have_the_bits_of_the_loop(void **state)
     static const int64_t sizes[][2] = { { 1, 1 },  { 2, 1 },   { 1, 9 },
                                         { 33, 1 }, { 1, 130 }, { 600, 1 } };
     static const enum data data[] = { DATA_unit, DATA_tiny, DATA_special, DATA_range };
+    static const char *const formats[][3] = {
+        { "f32", "f32", "f32" },   { "f64", "f64", "f64" },    { "f16", "f16", "f16" },
+        { "f16", "f16", "f32" },   { "bf16", "bf16", "bf16" }, { "bf16", "f32", "f32" },
+        { "e4m3", "e5m2", "f16" }, { "f32", "f64", "bf16" },   { "f16", "f64", "f64" },
+        { "f32", "f32", "f64" },
+    };
     struct rng r = { 97 };
 
     (void)state;
     for (size_t k = 0; k < COUNT(ks); k++)
         for (size_t s = 0; s < COUNT(sizes); s += SANITIZED ? 2 : 1) {
-            const char *f = (k + s) % 2 ? "f32" : "f64";
+            const int one = rng_below(&r, 2) ? (int)((k + s) % 2) : rng_below(&r, COUNT(formats));
             const unsigned scalars = (unsigned)rng_below(&r, 4);
 
-            check(&(struct shape){ f, f, f, data[rng_below(&r, COUNT(data))], sizes[s][0],
-                                   sizes[s][1], ks[k], (unsigned)rng_below(&r, 8), scalars == 1,
-                                   scalars > 1, scalars == 2 },
+            check(&(struct shape){ formats[one][0], formats[one][1], formats[one][2],
+                                   data[rng_below(&r, COUNT(data))], sizes[s][0], sizes[s][1],
+                                   ks[k], (unsigned)rng_below(&r, 8), scalars == 1, scalars > 1,
+                                   scalars == 2 },
                   100 * k + s);
         }
 }
