@@ -11,6 +11,7 @@
     /* need no plan */ \
     WAY(vectors, "a matrix times a vector, or two vectors, native or reproducible") \
     WAY(direct, "small native products of one float format, operands as they lie") \
+    WAY(integers, "native products of integers by plain loops: with vectors, small, or wide") \
     WAY(depthwise, "convolutions whose filters see one channel each, native or of bytes") \
     WAY(pairs, "small products to a contract, summed as pairs of doubles") \
     WAY(bytes, "floats that hold bytes, which are multiplied as integers") \
@@ -45,8 +46,8 @@ static inline uint32_t limber_way_bit(enum way_id way)
 
 enum {
     WAYS_all = (1 << WAY_count) - 1,
-    WAYS_planless = 1 << WAY_vectors | 1 << WAY_direct | 1 << WAY_depthwise | 1 << WAY_pairs |
-                    1 << WAY_depthwise_exact | 1 << WAY_depthwise_pairs
+    WAYS_planless = 1 << WAY_vectors | 1 << WAY_direct | 1 << WAY_integers | 1 << WAY_depthwise |
+                    1 << WAY_pairs | 1 << WAY_depthwise_exact | 1 << WAY_depthwise_pairs
 };
 
 #endif

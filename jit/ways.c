@@ -6,11 +6,17 @@
 
 /* All ways, best first. */
 static const struct way *const ways[] = {
-    &limber_way_vectors,         &limber_way_direct,
-    &limber_way_depthwise,       &limber_way_pairs,
-    &limber_way_bytes,           &limber_way_depthwise_exact,
-    &limber_way_depthwise_pairs, &limber_way_parts,
-    &limber_way_kernel,          NULL,
+    &limber_way_vectors,
+    &limber_way_direct,
+    &limber_way_integers,
+    &limber_way_depthwise,
+    &limber_way_pairs,
+    &limber_way_bytes,
+    &limber_way_depthwise_exact,
+    &limber_way_depthwise_pairs,
+    &limber_way_parts,
+    &limber_way_kernel,
+    NULL,
 };
 
 /* ---- LIMBER_WAYS ----------------------------------------------------------------------------- */

@@ -49,9 +49,9 @@ struct way {
     enum ran (*plan)(struct attempt *, struct text *out, struct cut *cut);
     void (*report)(struct attempt *); /* for a way without a plan; NULL: the report of a plan */
 };
-extern const struct way limber_way_vectors, limber_way_direct, limber_way_depthwise,
-    limber_way_pairs, limber_way_bytes, limber_way_depthwise_exact, limber_way_depthwise_pairs,
-    limber_way_parts, limber_way_kernel;
+extern const struct way limber_way_vectors, limber_way_direct, limber_way_integers,
+    limber_way_depthwise, limber_way_pairs, limber_way_bytes, limber_way_depthwise_exact,
+    limber_way_depthwise_pairs, limber_way_parts, limber_way_kernel;
 
 /* Reads LIMBER_WAYS: "-direct,-pairs" takes two ways out, "-planless" all that need no plan. */
 bool limber_ways_read(const char *text, uint32_t *ways, struct diag *d);

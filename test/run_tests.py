@@ -18,7 +18,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as xml
 
-LIMIT = 600     # seconds of a test that states no limit of its own
+LIMIT = 1200    # seconds of a test that states no limit of its own
 ROOM = re.compile(r"^(?!more$|long$|gpu$)")
 
 

@@ -234,6 +234,95 @@ static void sums_of_integers_wrap(void **state)
     limber_destroy(ctx);
 }
 
+/* An integer of n bytes, extended to 64 bits. */
+static uint64_t extended(limber_format f, const char *at)
+{
+    uint64_t x = 0;
+
+    memcpy(&x, at, f.size);
+    if (f.kind == LIMBER_KIND_INT && f.size < 8 && x >> (8 * f.size - 1))
+        x |= UINT64_MAX << (8 * f.size);
+    return x;
+}
+
+/* Products with vectors, small ones, and wide numbers: every pair of formats, layout and scalar has
+ * the bits of a plain loop modulo 2^64, whichever way computes. */
+static void integers_of_every_layout_wrap(void **state)
+{
+    static const char *const formats[] = { "u8", "i8", "i16", "i32", "i64" };
+    static const int64_t sizes[][3] = { { 1, 1, 9 },     { 1, 70, 600 }, { 300, 1, 40 },
+                                        { 600, 1, 530 }, { 9, 13, 17 },  { 33, 20, 1100 },
+                                        { 1, 1, 3000 },  { 50, 60, 40 } };
+    enum { GAP = 2 };
+    const limber_contract native = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_NATIVE };
+    struct rng r = { 191 };
+    limber_context *ctx;
+    int taken = 0;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, NULL), LIMBER_STATUS_OK);
+    for (int trial = 0; trial < (SANITIZED ? 60 : 300); trial++) {
+        const limber_format f[3] = { named(formats[rng_below(&r, COUNT(formats))]),
+                                     named(formats[rng_below(&r, COUNT(formats))]),
+                                     named(formats[1 + rng_below(&r, COUNT(formats) - 1)]) };
+        const int64_t *size = sizes[rng_below(&r, COUNT(sizes))], m = size[0], n = size[1],
+                      k = size[2], rows[3] = { m, k, m }, cols[3] = { k, n, n };
+        const int layout = rng_below(&r, 8), scalars = rng_below(&r, 4), narrow = rng_below(&r, 3);
+        const int64_t alpha = (int64_t)rng_next(&r), beta = (int64_t)rng_next(&r);
+        int64_t row[3], col[3];
+        char *x[3], *want;
+        size_t bytes = 0;
+        limber_report report = LIMBER_REPORT_INIT;
+
+        for (int i = 0; i < 3; i++) {
+            row[i] = layout >> i & 1 ? 1 : cols[i] + GAP;
+            col[i] = layout >> i & 1 ? rows[i] + GAP : 1;
+            bytes = (size_t)((rows[i] + GAP) * (cols[i] + GAP) * f[i].size);
+            x[i] = malloc(bytes);
+            assert_non_null(x[i]);
+            for (size_t at = 0; at < bytes; at += f[i].size) {
+                const uint64_t v = narrow ? rng_next(&r) : (uint64_t)rng_below(&r, 60);
+
+                memcpy(x[i] + at, &v, f[i].size);
+            }
+        }
+        want = malloc(bytes);
+        assert_non_null(want);
+        memcpy(want, x[2], bytes);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                char *c = want + (i * row[2] + j * col[2]) * f[2].size;
+                uint64_t sum = 0;
+
+                for (int64_t p = 0; p < k; p++)
+                    sum += extended(f[0], x[0] + (i * row[0] + p * col[0]) * f[0].size) *
+                           extended(f[1], x[1] + (p * row[1] + j * col[1]) * f[1].size);
+                if (scalars & 1)
+                    sum *= (uint64_t)alpha;
+                if (scalars & 2)
+                    sum += (uint64_t)beta * extended(f[2], c);
+                memcpy(c, &sum, f[2].size);
+            }
+        if (limber_gemm(ctx, &native, m, n, k, scalars & 1 ? &alpha : NULL,
+                        (limber_matrix){ x[0], f[0], row[0], col[0] },
+                        (limber_matrix){ x[1], f[1], row[1], col[1] }, scalars & 2 ? &beta : NULL,
+                        (limber_output){ x[2], f[2], row[2], col[2] }, &report))
+            fail_msg("trial %d: %s", trial, limber_error_text());
+        if (memcmp(x[2], want, bytes))
+            fail_msg("trial %d: %d x %d x %d, layout %d, scalars %d, by %s", trial, (int)m, (int)n,
+                     (int)k, layout, scalars, report.way);
+        taken += strcmp(report.way, "integers") == 0;
+        for (int i = 0; i < 3; i++)
+            free(x[i]);
+        free(want);
+    }
+#ifdef LIMBER_HAVE_LLVM
+    assert_true(taken > 30);
+#endif
+    limber_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +330,7 @@ int main(void)
         cmocka_unit_test(integers_in_compiled_kernels),
         cmocka_unit_test(integers_in_cuda_kernels),
         cmocka_unit_test(sums_of_integers_wrap),
+        cmocka_unit_test(integers_of_every_layout_wrap),
     };
 
     clear_environment();

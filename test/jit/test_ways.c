@@ -139,6 +139,7 @@ static const struct example examples[] = {
       1 << VECTORS },
     { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << DIRECT },
+    { WAY_integers, false, LIMBER_CONTRACT_NATIVE, "i64", "i64", INTEGERS, 16, 16, 16, 0, 0 },
     { WAY_depthwise, false, LIMBER_CONTRACT_NATIVE, "f32", "f32", REAL, 0, 0, 0, 16,
       1 << DEPTHWISE },
     { WAY_pairs, false, LIMBER_CONTRACT_CORRECT, "f64", "f64", REAL, 16, 16, 16, 0,

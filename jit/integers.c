@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Native products of integers by plain loops modulo 2^64: with a vector, small ones, and larger
+ * ones of numbers so wide that their limbs or residues would take longer.  Sums wrap, so they have
+ * the same bits in every order. */
+#include "jit/ways.h"
+
+#include "ir/num/prim.h"
+
+#include <string.h>
+
+enum {
+    SMALL = 1 << 13, /* multiply-adds up to which any numbers are multiplied here */
+    LARGE = 1 << 25, /* and wide ones */
+    BITS = 32, /* numbers are wide if elements of A and of B together have more bits */
+    SAMPLE = 32, /* elements of an operand that are looked at */
+    COLUMNS = 8, /* sums in registers */
+    DEPTH = 512, /* elements along k that are extended to 64 bits at once */
+    ROWS = 1024, /* rows whose sums lie on the stack */
+    TASK = 1 << 16 /* multiply-adds of a task, at least */
+};
+
+static bool is_vector(const struct problem *p)
+{
+    return p->m == 1 || p->n == 1;
+}
+
+static const char *refuses(const limber_context *ctx, const struct problem *p)
+{
+    if (p->contract.promise != LIMBER_CONTRACT_NATIVE || p->contract.scheme || p->roundings)
+        return "it serves native products";
+    if (!ctx->machine.backend->direct || p->shape || !limber_is_integer(p->fa) ||
+        !limber_is_integer(p->fb) || !limber_is_integer(p->fc))
+        return "it serves integers on CPUs";
+    if (p->fa.size + p->fb.size == 2)
+        return "bytes are faster as limbs";
+    if (p->k == 0 || p->m > LARGE || p->n > LARGE ||
+        (!is_vector(p) && (p->k > LARGE || p->m * p->n > LARGE || p->m * p->n * p->k > LARGE)))
+        return "the product is large, or has k = 0";
+    return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
+}
+
+static const char *element(const struct view *v, limber_format f, int64_t line, int64_t p)
+{
+    return (const char *)v->data + (line * v->line + p * v->p) * f.size;
+}
+
+/* The most bits of a few elements. */
+static int sampled_bits(const struct view *v, limber_format f, int64_t lines, int64_t k)
+{
+    const int64_t step = lines * k / SAMPLE + 1;
+    uint64_t all = 0;
+
+    for (int64_t at = 0; at < lines * k; at += step) {
+        const int64_t x = limber_load_int(f, element(v, f, at / k, at % k));
+
+        all |= (uint64_t)(x < 0 && f.kind == LIMBER_KIND_INT ? ~x : x);
+    }
+    return all ? 65 - __builtin_clzll(all) : 1;
+}
+
+static bool suits(struct attempt *x)
+{
+    const struct problem *p = x->p;
+    const struct view a = limber_group_a(p, 0), b = limber_group_b(p, 0);
+
+    return is_vector(p) || p->m * p->n * p->k <= SMALL ||
+           sampled_bits(&a, p->fa, p->m, p->k) + sampled_bits(&b, p->fb, p->n, p->k) > BITS;
+}
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+/* Runs `work` with v the element of each i < n, which lie `step` apart. */
+#define EACH(type, work) \
+    _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++, from += step * (int64_t)sizeof(type)) \
+    { \
+        type v; \
+\
+        memcpy(&v, from, sizeof v); \
+        work; \
+    } \
+    break
+#define EACH_OF(f, work) \
+    switch ((f).size * 2 + ((f).kind == LIMBER_KIND_UINT)) { \
+    case 2: EACH(int8_t, work); \
+    case 3: EACH(uint8_t, work); \
+    case 4: EACH(int16_t, work); \
+    case 8: EACH(int32_t, work); \
+    default: EACH(uint64_t, work); \
+    }
+
+/* Extends n elements to 64 bits. */
+static void extend(limber_format f, const char *from, int64_t step, int64_t n, uint64_t *to)
+{
+    EACH_OF(f, to[i] = (uint64_t)v)
+}
+
+/* The sum of the products of n elements and numbers. */
+static uint64_t dot(limber_format f, const char *from, int64_t step, int64_t n, const uint64_t *x)
+{
+    uint64_t sum = 0;
+
+    EACH_OF(f, sum += (uint64_t)v * x[i])
+    return sum;
+}
+
+/* Adds x times n elements to n sums. */
+static void add(limber_format f, const char *from, int64_t step, int64_t n, uint64_t x,
+                uint64_t *sum)
+{
+    EACH_OF(f, sum[i] += (uint64_t)v * x)
+}
+
+struct integers {
+    limber_context *ctx;
+    const struct problem *p;
+    int64_t lines, rows, tasks; /* lines of the longer side, of a task; tasks of a group */
+    bool turned; /* C^T = B^T A^T is computed, because C is one row */
+};
+
+static char *result(const struct output_view *c, limber_format f, int64_t i, int64_t j)
+{
+    return (char *)c->data + (i * c->row + j * c->col) * f.size;
+}
+
+/* Results first to end of a matrix times a vector. */
+static void run_vector(const struct integers *x, const struct view *a, limber_format fa,
+                       const struct view *v, limber_format fv, const struct output_view *c,
+                       int64_t first, int64_t end)
+{
+    const struct problem *p = x->p;
+    const struct limber_scalars scalars = { p->alpha, p->beta, p->fc };
+    uint64_t sum[ROWS], y[DEPTH];
+
+    for (int64_t i0 = first; i0 < end; i0 += ROWS) {
+        const int64_t m = end - i0 < ROWS ? end - i0 : ROWS;
+
+        memset(sum, 0, sizeof sum);
+        for (int64_t p0 = 0; p0 < p->k; p0 += DEPTH) {
+            const int64_t n = p->k - p0 < DEPTH ? p->k - p0 : DEPTH;
+
+            extend(fv, element(v, fv, 0, p0), v->p, n, y);
+            for (int64_t q = 0; q < n && a->line == 1; q++)
+                add(fa, element(a, fa, i0, p0 + q), 1, m, y[q], sum);
+            for (int64_t i = 0; i < m && a->line != 1; i++)
+                sum[i] += dot(fa, element(a, fa, i0 + i, p0), a->p, n, y);
+        }
+        for (int64_t i = 0; i < m; i++)
+            limber_store_wrapped(result(c, p->fc, x->turned ? 0 : i0 + i, x->turned ? i0 + i : 0),
+                                 p->fc, sum[i], &scalars);
+    }
+}
+
+/* Rows first to end of a product.  Parts of k are added to C, which wraps as their sum does. */
+static void run_matrix(const struct problem *p, const struct view *a, const struct view *b,
+                       const struct output_view *c, int64_t first, int64_t end)
+{
+    static const int64_t one = 1;
+    const struct limber_scalars begin = { p->alpha, p->beta, p->fc },
+                                go_on = { p->alpha, &one, p->fc };
+    uint64_t panel[DEPTH][COLUMNS], row[DEPTH];
+
+    memset(panel, 0, sizeof panel);
+    for (int64_t j = 0; j < p->n; j += COLUMNS)
+        for (int64_t p0 = 0; p0 < p->k; p0 += DEPTH) {
+            const int64_t n = p->k - p0 < DEPTH ? p->k - p0 : DEPTH,
+                          live = p->n - j < COLUMNS ? p->n - j : COLUMNS;
+
+            for (int64_t q = 0; q < n; q++)
+                extend(p->fb, element(b, p->fb, j, p0 + q), b->line, live, panel[q]);
+            for (int64_t i = first; i < end; i++) {
+                uint64_t sum[COLUMNS] = { 0 };
+
+                extend(p->fa, element(a, p->fa, i, p0), a->p, n, row);
+                for (int64_t q = 0; q < n; q++)
+                    _Pragma("GCC unroll 8") for (int u = 0; u < COLUMNS; u++) sum[u] +=
+                        row[q] * panel[q][u];
+                for (int64_t u = 0; u < live; u++)
+                    limber_store_wrapped(result(c, p->fc, i, j + u), p->fc, sum[u],
+                                         p0 ? &go_on : &begin);
+            }
+        }
+}
+
+static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
+{
+    const struct integers *x = arg;
+    const struct problem *p = x->p;
+    const int64_t g = task / x->tasks, first = task % x->tasks * x->rows,
+                  end = first + x->rows < x->lines ? first + x->rows : x->lines;
+    const struct view a = limber_group_a(p, g), b = limber_group_b(p, g);
+    const struct output_view c = limber_group_c(p, g);
+
+    (void)worker, (void)d;
+    if (x->turned)
+        run_vector(x, &b, p->fb, &a, p->fa, &c, first, end);
+    else if (p->n == 1)
+        run_vector(x, &a, p->fa, &b, p->fb, &c, first, end);
+    else
+        run_matrix(p, &a, &b, &c, first, end);
+    return true;
+}
+
+static void report(struct attempt *x)
+{
+    limber_report_library(x->r, x->ctx->machine.backend->name, "integer", 0);
+}
+
+static enum ran run(struct attempt *at)
+{
+    const struct problem *p = at->p;
+    const double start = at->r ? limber_now() : 0;
+    struct integers x = { .ctx = at->ctx, .p = p, .turned = p->n != 1 && p->m == 1 };
+    int64_t most;
+
+    if (!suits(at))
+        return RAN_not;
+    x.lines = x.turned ? p->n : p->m;
+    most = (x.lines + 7) / 8;
+    x.tasks = (int64_t)((double)p->m * (double)p->n * (double)p->k / TASK) + 1;
+    x.tasks = x.tasks < most ? x.tasks : most;
+    x.rows = (x.lines + x.tasks - 1) / x.tasks;
+    x.tasks = (x.lines + x.rows - 1) / x.rows;
+    limber_tasks_run(at->ctx, x.tasks * p->groups,
+                     (double)p->m * (double)p->n * (double)p->k * (double)p->groups > 2.0 * TASK,
+                     run_task, &x);
+    if (at->r) {
+        report(at);
+        at->r->seconds_run = limber_now() - start;
+    }
+    return RAN_done;
+}
+
+const struct way limber_way_integers = {
+    .id = WAY_integers, .refuses = refuses, .suits = suits, .run = run, .report = report
+};
