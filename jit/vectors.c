@@ -27,8 +27,8 @@ struct vectors {
     double alpha, beta;
 };
 
-/* The format in which order 1 sums: binary32 if that holds both operands and is no less precise than
- * C, otherwise binary64 (docs/accuracy.md, "The stated order"). */
+/* True if order 1 sums in binary32: that holds both operands and is no less precise than C.  Else
+ * it sums in binary64 (docs/accuracy.md, "The stated order"). */
 static bool sums_single(const struct problem *p)
 {
     return limber_format_embeds(p->fa, LIMBER_F32) && limber_format_embeds(p->fb, LIMBER_F32) &&
