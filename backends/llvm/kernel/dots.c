@@ -316,8 +316,8 @@ static void add_rows(const struct product *x, enum way way, const struct segment
     }
 }
 
-/* The same of one row, whose chunks are summed in ROWS parts at once.  The totals of the parts are
- * the block's first. */
+/* Adds a segment's products of the only row.  Its chunks are summed in ROWS parts at once, whose
+ * totals are the block's first. */
 static void add_row(const struct product *x, enum way way, const struct segment *s,
                     struct block *t)
 {
