@@ -3,11 +3,12 @@
 """Runs tests of build folders and sums up: what failed and how it is repeated, what was skipped and
 why, what took longest.
 
-  run_tests.py [--jobs N] [--summary FILE] FOLDER[:LABEL|:-LABEL] ...
+  run_tests.py [--jobs N] [--summary FILE] [--minutes N] FOLDER[:LABEL|:-LABEL] ...
 
 FOLDER:LABEL runs the tests with that label, FOLDER:-LABEL those without it.  The exit status is 1
 where a test failed, 2 where a run could not be made.  --summary adds the results of FILE, which an
-earlier run wrote there, to the numbers at the end, and writes all of them."""
+earlier run wrote there, to the numbers at the end, and writes all of them.  After --minutes no test
+begins; those that still run are ended, and count as skipped with those that were left out."""
 import argparse
 import json
 import os
@@ -19,7 +20,16 @@ import time
 import xml.etree.ElementTree as xml
 
 LIMIT = 1200    # seconds of a test that states no limit of its own
+CUT = re.compile(r"Test +#\d+: (\S+) .*\*\*\*Timeout +([0-9.]+) sec")
 ROOM = re.compile(r"^(?!more$|long$|gpu$)")
+
+
+class LeftOut:
+    """A test that was not run to its end for want of time."""
+
+    def __init__(self, folder, room, name):
+        self.folder, self.room, self.name, self.seconds = folder, room, name, 0
+        self.state, self.why = "skipped", "no time was left"
 
 
 class Result:
@@ -44,36 +54,58 @@ class Result:
         return re.sub(r"^skipped: *|: skipped$", "", line, flags=re.I)
 
 
-def rooms_of(folder):
-    """Returns {test: its room}."""
-    told = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], check=True,
-                          stdout=subprocess.PIPE)
-    rooms = {}
+def tests_of(folder, choice):
+    """Returns {test: (its room, its limit in seconds)}."""
+    told = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1", *choice],
+                          check=True, stdout=subprocess.PIPE)
+    tests = {}
     for test in json.loads(told.stdout)["tests"]:
-        labels = [label for property in test.get("properties", []) if property["name"] == "LABELS"
-                  for label in property["value"]]
-        rooms[test["name"]] = next(filter(ROOM.match, labels), "-")
-    return rooms
+        told = {each["name"]: each["value"] for each in test.get("properties", [])}
+        if not told.get("DISABLED"):
+            tests[test["name"]] = (next(filter(ROOM.match, told.get("LABELS", [])), "-"),
+                                   told.get("TIMEOUT", LIMIT))
+    return tests
 
 
-def run(folder, label, jobs):
-    """Runs the tests of one folder and returns their results; None: there are none."""
+def call_ctest(command, tests):
+    """Runs ctest and prints what it prints.  Returns the tests that it ended before their limit."""
+    cut = set()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as ctest:
+        for line in ctest.stdout:
+            print(line, end="", flush=True)
+            if (found := CUT.search(line)) and float(found[2]) < tests[found[1]][1]:
+                cut.add(found[1])
+    return cut
+
+
+def run(folder, label, jobs, stop):
+    """Runs the tests of one folder and returns their results; None: there are none.  stop: the time
+    at which tests are ended, or None."""
     handle, path = tempfile.mkstemp(suffix=".xml")
     os.close(handle)
-    command = ["ctest", "--test-dir", folder, "-j", str(jobs), "--output-on-failure",
-               "--timeout", str(LIMIT), "--output-junit", path]
+    choice = []
     if label:
-        command += ["-LE" if label.startswith("-") else "-L", f"^({label.removeprefix('-')})$"]
+        choice = ["-LE" if label.startswith("-") else "-L", f"^({label.removeprefix('-')})$"]
+    command = ["ctest", "--test-dir", folder, "-j", str(jobs), "--output-on-failure",
+               "--timeout", str(LIMIT), "--output-junit", path, *choice]
+    if stop:
+        command += ["--stop-time", time.strftime("%H:%M:%S", time.localtime(stop))]
     try:
-        rooms = rooms_of(folder)
-        subprocess.run(command, check=False)
-        cases = list(xml.parse(path).getroot().iter("testcase"))
+        tests, cut, cases = tests_of(folder, choice), set(), []
+        if not stop or time.time() < stop - 1:
+            cut = call_ctest(command, tests)
+            cases = list(xml.parse(path).getroot().iter("testcase"))
     except (OSError, subprocess.CalledProcessError, xml.ParseError) as error:
         print(f"{folder}: no results: {error}", file=sys.stderr)
         return None
     finally:
         os.unlink(path)
-    return [Result(folder, rooms.get(case.get("name"), "-"), case) for case in cases]
+    results = [Result(folder, tests.get(case.get("name"), "-")[0], case) for case in cases
+               if case.get("name") not in cut]
+    if stop:
+        named = {r.name for r in results}
+        results += [LeftOut(folder, tests[name][0], name) for name in tests if name not in named]
+    return results
 
 
 def print_summary(results, earlier, seconds):
@@ -101,12 +133,14 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--summary", metavar="FILE")
+    parser.add_argument("--minutes", type=float)
     parser.add_argument("folders", nargs="+", metavar="FOLDER[:LABEL]")
     wish = parser.parse_args()
+    stop = time.time() + 60 * wish.minutes if wish.minutes is not None else None
     results, began, lost, earlier = [], time.monotonic(), False, {}
     for each in wish.folders:
         folder, _, label = each.partition(":")
-        found = run(os.path.abspath(folder), label, wish.jobs)
+        found = run(os.path.abspath(folder), label, wish.jobs, stop)
         lost |= found is None
         results += found or []
     if wish.summary and os.path.exists(wish.summary):

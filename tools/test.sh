@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 usage() {
     cat <<'END'
-Usage: tools/test.sh [--more | --all | --long] [--jobs N] [ROOM...]
+Usage: tools/test.sh [--more | --all | --long] [--jobs N] [--minutes N] [ROOM...]
 
 Builds in build-test and runs every room's tests there.
 ROOM, a folder of test/ such as jit: its tests alone.
@@ -15,19 +15,21 @@ ROOM, a folder of test/ such as jit: its tests alone.
   --long    both, and what is for a release: tests whose loops are longer, fuzzing for an hour, the
             suites of NumPy, SciPy and R before whose BLAS Limber stands
   --jobs N  how many tests run at once (as many as there are cores)
+  --minutes N   the time, builds included, after which no test begins: the others are named
 The end says how many passed, failed and were skipped, and how a failure is repeated alone.  Status
 1: a test failed.
 
 example: tools/test.sh jit api
 END
 }
-quick=yes more='' long='' jobs=$(nproc) rooms=''
+quick=yes more='' long='' stop='' jobs=$(nproc) rooms=''
 while [ $# -gt 0 ]; do
     case $1 in
     --more) quick='' more=yes ;;
     --all) more=yes ;;
     --long) more=yes long=yes ;;
     --jobs) jobs=${2:?--jobs takes a number}; shift ;;
+    --minutes) stop=$(($(date +%s) + 60 * ${2:?--minutes takes a number})); shift ;;
     --help | -h) usage; exit 0 ;;
     -*) echo "test.sh: no option is called $1 (see --help)" >&2; exit 2 ;;
     *)  [ -d "test/$1" ] || { echo "test.sh: no room is called $1" >&2; exit 2; }
@@ -62,7 +64,10 @@ build() {  # folder, options
     cmake --build "$folder"
 }
 test_folders() {    # folder:labels...
-    python3 test/run_tests.py --jobs "$jobs" --summary "$summary" "$@" || status=1
+    minutes=
+    [ -z "$stop" ] || minutes=$(((stop - $(date +%s)) / 60))
+    python3 test/run_tests.py --jobs "$jobs" --summary "$summary" \
+        ${minutes:+--minutes "$minutes"} "$@" || status=1
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -78,7 +83,7 @@ if [ -n "$more" ]; then
     sh tools/aarch64_root.sh build-aarch64-root ||      # for the test `aarch64`
         echo "no libraries for AArch64: it will not be tested"
     build build-asan -DCMAKE_C_COMPILER=clang-19 -DLIMBER_SANITIZE=ON
-    test_folders build-test:more build-asan
+    test_folders build-asan build-test:more
 fi
 if [ -n "$long" ]; then
     LIMBER_TEST_LONG=1 test_folders build-test:long
