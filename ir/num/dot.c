@@ -259,3 +259,18 @@ bool limber_store_near(void *dst, limber_format f, struct near_sum s, const doub
     memcpy(dst, lower, f.size);
     return true;
 }
+
+void limber_dot_store(void *dst, limber_format f, const struct limber_lines *x, double class,
+                      const struct limber_scalars *sc)
+{
+    uint64_t w[80];
+    struct limber_big sum = { w, limber_dot_words(x->fa, x->fb, 40),
+                              limber_dot_base(x->fa, x->fb) };
+
+    if (class - class != 0) {
+        limber_store_class(dst, f, class, sc);
+        return;
+    }
+    limber_dot(&sum, x->a, x->fa, x->i, x->b, x->fb, x->j, x->k);
+    limber_store_exact(dst, f, w, sum.n, sum.base, sc);
+}

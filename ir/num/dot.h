@@ -17,6 +17,17 @@ int limber_dot_base(limber_format a, limber_format b);
 void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, int64_t i,
                 const struct view *b, limber_format fb, int64_t j, int64_t k);
 
+/* A dot product: lines i of a and j of b, of k elements. */
+struct limber_lines {
+    const struct view *a, *b;
+    limber_format fa, fb;
+    int64_t i, j, k;
+};
+/* dst = round(alpha s + beta dst), where s is the exact sum, or `class` if that is NaN or infinite;
+ * k < 2^40. */
+void limber_dot_store(void *dst, limber_format f, const struct limber_lines *x, double class,
+                      const struct limber_scalars *sc);
+
 /* dst = round(alpha s 2^exp + beta dst) if all s within 2^uncertain of the integer of n words at w
  * round to the same value.  Else false, and dst is unchanged. */
 bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, int uncertain,

@@ -17,7 +17,13 @@
 #define DOTS(name) limber_dots_##name
 #endif
 
+#if defined(__x86_64__) && !defined(__AVX2__)
+#define UNROLL /* multiply-adds are calls here, */
+enum { QUICK = 0 }; /* and one loop for all formats is as fast */
+#else
 #define UNROLL _Pragma("GCC unroll 16")
+enum { QUICK = 1 };
+#endif
 
 /* Rows that are summed together; elements of k whose magnitudes are summed before their products,
  * and that are copied from a vector at once; columns of a column-wise matrix that are summed
@@ -234,11 +240,11 @@ static void sum_rows_by(const char *const *row, int rows, int size, enum way way
                         int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *high,
                         vd *low)
 {
-    if (rows == ROWS && way == CHAIN)
+    if (QUICK && rows == ROWS && way == CHAIN)
         sum_rows(row, ROWS, 4, CHAIN, x, apart, n, ahead, bound, high, low);
-    else if (rows == ROWS && size == 8)
+    else if (QUICK && rows == ROWS && size == 8)
         sum_rows(row, ROWS, 8, PAIR, x, apart, n, ahead, bound, high, low);
-    else if (rows == ROWS)
+    else if (QUICK && rows == ROWS)
         sum_rows(row, ROWS, 4, PAIR, x, apart, n, ahead, bound, high, low);
     else
         for (int r = 0; r < rows; r++)
@@ -420,8 +426,8 @@ static int64_t add_columns(const struct product *x, enum way way, const struct s
         const char *a = a_at(x, i, s->from + p);
         const double most = s->most[p / COLUMNS];
 
-        for (int64_t r = 0; r < whole; r += 2 * LANES) {
-            const bool one = whole - r < 2 * LANES;
+        for (int64_t r = 0; r < whole; r += (1 + QUICK) * LANES) {
+            const bool one = !QUICK || whole - r < 2 * LANES;
             const char *at = a + r * size;
             double *h = t->high + r, *l = t->low + r, *z = t->size + r;
 
@@ -702,21 +708,15 @@ static void store_slow(struct product *x, int64_t row, bool finite)
 {
     const struct call *c = x->c;
     const struct limber_scalars sc = { c->alpha, c->beta, x->fc };
-    uint64_t w[80];
-    struct limber_big sum = { w, limber_dot_words(x->fa, x->fb, 40),
-                              limber_dot_base(x->fa, x->fb) };
     double class = 0;
 
     for (int64_t p = 0; p < x->k && !finite; p++)
         class += class_of(double_at(a_at(x, row, p), x->fa.size)) *
                  class_of(double_at(x_at(x, p), x->fb.size));
-    if (class - class != 0) {
-        limber_store_class(result_at(x, row), x->fc, class, &sc);
-        return;
-    }
-    limber_dot(&sum, &x->a, x->fa, row, &x->b, x->fb, 0, x->k);
-    limber_store_exact(result_at(x, row), x->fc, w, sum.n, sum.base, &sc);
-    x->slow++;
+    limber_dot_store(result_at(x, row), x->fc,
+                     &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, row, 0, x->k }, class,
+                     &sc);
+    x->slow += class - class == 0;
 }
 
 /* Stores the results of `count` rows that pairs did not decide. */

@@ -222,19 +222,6 @@ static bool are_zero(const struct product *x, int64_t i, int lane)
     return true;
 }
 
-/* Computes an element that the pairs did not decide, exactly in a long accumulator. */
-static void store_slow(const struct product *x, int64_t i, int64_t j, char *to)
-{
-    const struct call *c = x->c;
-    struct limber_scalars sc = { c->alpha, c->beta, x->fc };
-    uint64_t w[80];
-    struct limber_big sum = { w, limber_dot_words(x->fa, x->fb, 20),
-                              limber_dot_base(x->fa, x->fb) };
-
-    limber_dot(&sum, &x->a, x->fa, i, &x->b, x->fb, j, c->k);
-    limber_store_exact(to, x->fc, w, sum.n, sum.base, &sc);
-}
-
 /* Replaces finite numbers by 1 or 0 of their sign: sums of products are NaN or infinite as the
  * original ones are. */
 FLAT vd class_of(vd v)
@@ -348,14 +335,14 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
     for (int l = 0; l < LANES; l++) {
         if (!(left >> l & 1))
             continue;
-        if (class[l] - class[l] != 0) {
-            limber_store_class(to[l], x->fc, class[l], &sc);
-        } else if (exact >> l & 1) {
+        if (class[l] - class[l] == 0 && (exact >> l & 1)) {
             put(x, to[l], sum[l], narrow_of(sum[l], rest[l]));
-        } else {
-            store_slow(x, i, j + l, to[l]);
-            x->slow++;
+            continue;
         }
+        limber_dot_store(to[l], x->fc,
+                         &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, i, j + l, c->k },
+                         class[l], &sc);
+        x->slow += class[l] - class[l] == 0;
     }
 }
 
