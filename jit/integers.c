@@ -111,7 +111,6 @@ static void add(limber_format f, const char *from, int64_t step, int64_t n, uint
 }
 
 struct integers {
-    limber_context *ctx;
     const struct problem *p;
     int64_t lines, rows, tasks; /* lines of the longer side, of a task; tasks of a group */
     bool turned; /* C^T = B^T A^T is computed, because C is one row */
@@ -209,7 +208,7 @@ static enum ran run(struct attempt *at)
 {
     const struct problem *p = at->p;
     const double start = at->r ? limber_now() : 0;
-    struct integers x = { .ctx = at->ctx, .p = p, .turned = p->n != 1 && p->m == 1 };
+    struct integers x = { .p = p, .turned = p->n != 1 && p->m == 1 };
     int64_t most;
 
     if (!suits(at))

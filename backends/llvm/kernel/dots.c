@@ -504,8 +504,8 @@ struct triple {
     vd high, middle, low, size;
 };
 
-/* As two_sum.  Half of the additions are multiply-adds by 1, which CPUs with units of their own for
- * additions compute beside them. */
+/* Returns the rounded sum and its error, computed by Knuth's TwoSum.  Half of the additions are
+ * multiply-adds by 1: some CPUs execute additions and multiply-adds in different units. */
 FLAT vd add_exactly(vd a, vd b, vd one, vd *rest)
 {
     const vd sum = a + b, back = fma_of(sum, one, -a), shifted = fma_of(sum, one, -back);
@@ -589,7 +589,7 @@ static const double *x_part(const struct product *x, int64_t p, int64_t n, doubl
     return copy;
 }
 
-/* As x_part, of a row of the matrix. */
+/* n numbers of a row of the matrix, from p on, in binary64: where they lie, or a copy. */
 static const double *a_part(const struct product *x, int64_t row, int64_t p, int64_t n,
                             double *copy)
 {
