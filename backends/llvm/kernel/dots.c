@@ -446,14 +446,6 @@ static int64_t add_columns(const struct product *x, enum way way, const struct s
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void put(const struct product *x, char *to, double wide, float narrow)
-{
-    if (x->fc.size == 8)
-        memcpy(to, &wide, 8);
-    else
-        memcpy(to, &narrow, 4);
-}
-
 /* Sums of LANES rows with the error bounds `uncertain`.  size: of their magnitudes; 0 only if all
  * products are zero. */
 struct sums {
@@ -489,9 +481,9 @@ static int store_certain(const struct product *x, const int64_t *row, int live, 
         if (s.size[l] - s.size[l] != 0 || s.size[l] == 0 || up[l] - up[l] != 0)
             left |= 1 << l;
         else if (single ? narrow[0] == narrow[1] && narrow[0] != 0 : up[l] == down[l] && up[l] != 0)
-            put(x, to, up[l], narrow[0]);
+            put_number(x->fc.size, to, up[l], narrow[0]);
         else if (s.uncertain[l] <= share * s.size[l])
-            put(x, to, r[l], (float)r[l]);
+            put_number(x->fc.size, to, r[l], (float)r[l]);
         else
             left |= 1 << l;
     }
@@ -739,7 +731,8 @@ static void store_again(struct product *x, const int64_t *row, int count,
             continue;
         if (plain && t->rest[r] == 0 && s.size[r] < INFINITY &&
             is_exact(x, row[r], s.size[r] * (terms * terms * 0x1p-105)))
-            put(x, result_at(x, row[r]), t->high[r], narrow_of(t->high[r], t->low[r]));
+            put_number(x->fc.size, result_at(x, row[r]), t->high[r], narrow_of(t->high[r],
+                       t->low[r]));
         else
             store_slow(x, row[r], s.size[r] - s.size[r] == 0);
     }

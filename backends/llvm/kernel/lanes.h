@@ -223,4 +223,13 @@ FLAT float narrow_of(double sum, double rest)
     return (float)sum;
 }
 
+/* Stores a result of 8 bytes, or its rounded form of 4. */
+FLAT void put_number(int size, char *to, double wide, float narrow)
+{
+    if (size == 8)
+        memcpy(to, &wide, 8);
+    else
+        memcpy(to, &narrow, 4);
+}
+
 #endif

@@ -308,14 +308,6 @@ static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *s
     return exact;
 }
 
-static void put(const struct product *x, char *to, double wide, float narrow)
-{
-    if (x->fc.size == 8)
-        memcpy(to, &wide, 8);
-    else
-        memcpy(to, &narrow, 4);
-}
-
 /* Stores the lanes whose rounding the pairs do not decide. */
 static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *const *to,
                        const struct sums *s)
@@ -336,7 +328,7 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
         if (!(left >> l & 1))
             continue;
         if (class[l] - class[l] == 0 && (exact >> l & 1)) {
-            put(x, to[l], sum[l], narrow_of(sum[l], rest[l]));
+            put_number(x->fc.size, to[l], sum[l], narrow_of(sum[l], rest[l]));
             continue;
         }
         limber_dot_store(to[l], x->fc,
@@ -429,9 +421,9 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         if (before.size[l] - before.size[l] != 0 || wide - wide != 0)
             left |= 1 << l;
         else if (!vanished && (single ? narrow[0] == narrow[1] : wide == down[l]))
-            put(x, to[l], wide, narrow[0]);
+            put_number(x->fc.size, to[l], wide, narrow[0]);
         else if (uncertain[l] <= share * before.size[l])
-            put(x, to[l], r[l], (float)r[l]);
+            put_number(x->fc.size, to[l], r[l], (float)r[l]);
         else
             left |= 1 << l;
     }
