@@ -18,8 +18,9 @@
 #endif
 
 #if defined(__x86_64__) && !defined(__AVX2__)
-#define UNROLL /* multiply-adds are calls here, */
-enum { QUICK = 0 }; /* and one loop for all formats is as fast */
+/* Multiply-adds are calls on these CPUs, so loops are neither unrolled nor specialised. */
+#define UNROLL
+enum { QUICK = 0 };
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 enum { QUICK = 1 };
@@ -178,8 +179,8 @@ FLAT double sum_sizes(const char *a, int size, int64_t n)
     return sum_of((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-/* Upper bound of the sum of |a x| where the |a| sum to `size` and |x| <= most; infinite if sums may
- * not begin far from zero by it.  Its own rounding errors, and those of the sums of up to CHUNK
+/* Upper bound of the sum of |a x| where the |a| sum to `size` and |x| <= most.  It is infinite if it
+ * leaves the range in which sums may begin far from zero.  Its own rounding errors, and those of the sums of up to CHUNK
  * numbers, are below 2^-40 of it. */
 FLAT double bound_of(double size, double most)
 {
@@ -190,8 +191,9 @@ FLAT double bound_of(double size, double most)
     return bound > 0x1p-900 && bound < 0x1p1000 ? bound : INFINITY;
 }
 
-/* Sums of n products of `rows` rows and vectors, which are `apart` elements apart.  bound: of all
- * magnitudes that meet in one lane.  Fetches what lies `ahead` bytes further: it is read next. */
+/* Sums of n products of `rows` rows and vectors, which are `apart` elements apart.  bound: upper
+ * bound of the sum of magnitudes in a lane.  Prefetches the memory `ahead` bytes further, which is
+ * read next. */
 FLAT void sum_rows(const char *const *row, int rows, int size, enum way way, const double *x,
                    int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *to_high,
                    vd *to_low)
@@ -414,7 +416,8 @@ FLAT void sum_columns(const char *a, int64_t column, int size, enum way way, con
     }
 }
 
-/* Adds a segment's products of rows that lie together to their totals.  Returns how many rows. */
+/* Adds a segment's products to the totals of rows that lie together, LANES rows at a time.  Returns
+ * how many rows it served; fewer than LANES are left. */
 static int64_t add_columns(const struct product *x, enum way way, const struct segment *s,
                            int64_t i, int64_t rows, struct block *t)
 {
@@ -458,33 +461,21 @@ static int store_certain(const struct product *x, const int64_t *row, int live, 
                          double allowed)
 {
     const double share = allowed * fabs(x->alpha), *beta = x->c->beta ? &x->beta : NULL;
-    const bool single = x->fc.size == 4;
-    vd old = { 0 }, r, rest, up, down;
+    vd old = { 0 }, r, up, down;
     int left = 0;
 
     for (int l = 0; l < live && beta; l++)
         old[l] = double_at(result_at(x, row[l]), x->fc.size);
     if (x->c->alpha || beta)
         scale_pair(&s.high, &s.low, &s.uncertain, x->alpha, beta, old);
-    r = two_sum(s.high, s.low, &rest);
-    s.uncertain += size_of(rest) * 0x1p-51;
-    if (single) /* a second rounding, of the double to FP32, adds its error */
-        s.uncertain += size_of(r) * 0x1p-51;
-    up = r + (rest + s.uncertain);
-    down = r + (rest - s.uncertain);
+    ends_of(s.high, s.low, x->fc.size == 4, &s.uncertain, &r, &up, &down);
     for (int l = 0; l < live; l++) {
-        const float narrow[2] = { (float)up[l], (float)down[l] };
         char *to = result_at(x, row[l]);
 
         if (s.size[l] == 0 && store_zero(to, x->fc.size, x->alpha, beta))
             continue;
-        if (s.size[l] - s.size[l] != 0 || s.size[l] == 0 || up[l] - up[l] != 0)
-            left |= 1 << l;
-        else if (single ? narrow[0] == narrow[1] && narrow[0] != 0 : up[l] == down[l] && up[l] != 0)
-            put_number(x->fc.size, to, up[l], narrow[0]);
-        else if (s.uncertain[l] <= share * s.size[l])
-            put_number(x->fc.size, to, r[l], (float)r[l]);
-        else
+        if (s.size[l] - s.size[l] != 0 || s.size[l] == 0 ||
+            !store_sure(to, x->fc.size, up[l], down[l], r[l], s.uncertain[l] <= share * s.size[l]))
             left |= 1 << l;
     }
     return left;
@@ -506,9 +497,10 @@ FLAT vd add_exactly(vd a, vd b, vd one, vd *rest)
     return sum;
 }
 
-/* Adds u v to the sums, whose numbers begin as zeros.  A sum has three steps, which depend on one
- * another: each call does one of this product's and one of the two before it, so that the CPU has
- * three at once.  Two products of zeros end a sum. */
+/* Adds the product u v to sums in three doubles, in three steps that depend on one another.  To give
+ * the CPU independent work, a call does the first step of this product, the second of the one
+ * before it and the third of the one before that.  All variables begin as zeros, and two products
+ * of zeros finish the sums. */
 FLAT void add_thrice(vd u, vd v, vd one, vd *high, vd *middle, vd *low, vd *size, vd *lost,
                      vd *error, vd *both, vd *least)
 {
@@ -523,7 +515,8 @@ FLAT void add_thrice(vd u, vd v, vd one, vd *high, vd *middle, vd *low, vd *size
     *size += size_of(product);
 }
 
-static const volatile double one_at_run_time = 1; /* else the compiler makes additions of them */
+/* With a constant 1 the compiler would make additions of the multiply-adds. */
+static const volatile double one_at_run_time = 1;
 
 /* Adds n products of a row, LANES at a time. */
 static void add_row_thrice(const double *a, const double *x, int64_t n, struct triple *t)
@@ -572,23 +565,27 @@ static void add_rows_thrice(const struct product *x, const int64_t *row, int64_t
     *t = (struct triple){ high, middle, low, size };
 }
 
-/* n numbers of the vector, from p on, in binary64: where they lie, or a copy. */
-static const double *x_part(const struct product *x, int64_t p, int64_t n, double *copy)
+/* n numbers of a view's line, from p on, in binary64: where they lie, or a copy. */
+static const double *numbers(const struct view *v, limber_format f, int64_t line, int64_t p,
+                             int64_t n, double *copy)
 {
-    if (x->b.p == 1 && x->fb.size == 8)
-        return (const double *)x_at(x, p);
-    copy_elements(x_at(x, p), x->b.p * x->fb.size, x->fb.size, n, copy);
+    const char *at = (const char *)v->data + (line * v->line + p * v->p) * f.size;
+
+    if (v->p == 1 && f.size == 8)
+        return (const double *)at;
+    copy_elements(at, v->p * f.size, f.size, n, copy);
     return copy;
 }
 
-/* n numbers of a row of the matrix, from p on, in binary64: where they lie, or a copy. */
+static const double *x_part(const struct product *x, int64_t p, int64_t n, double *copy)
+{
+    return numbers(&x->b, x->fb, 0, p, n, copy);
+}
+
 static const double *a_part(const struct product *x, int64_t row, int64_t p, int64_t n,
                             double *copy)
 {
-    if (x->a.p == 1 && x->fa.size == 8)
-        return (const double *)a_at(x, row, p);
-    copy_elements(a_at(x, row, p), x->a.p * x->fa.size, x->fa.size, n, copy);
-    return copy;
+    return numbers(&x->a, x->fa, row, p, n, copy);
 }
 
 FLAT double two_sum_of(double a, double b, double *rest)
@@ -731,8 +728,8 @@ static void store_again(struct product *x, const int64_t *row, int count,
             continue;
         if (plain && t->rest[r] == 0 && s.size[r] < INFINITY &&
             is_exact(x, row[r], s.size[r] * (terms * terms * 0x1p-105)))
-            put_number(x->fc.size, result_at(x, row[r]), t->high[r], narrow_of(t->high[r],
-                       t->low[r]));
+            put_number(x->fc.size, result_at(x, row[r]), t->high[r],
+                       narrow_of(t->high[r], t->low[r]));
         else
             store_slow(x, row[r], s.size[r] - s.size[r] == 0);
     }

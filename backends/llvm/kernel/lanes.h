@@ -232,4 +232,35 @@ FLAT void put_number(int size, char *to, double wide, float narrow)
         memcpy(to, &narrow, 4);
 }
 
+/* The ends and the middle of the interval around high + low whose half width is *uncertain, all
+ * rounded.  *uncertain grows by these roundings and, if `single`, by a later one to FP32. */
+FLAT void ends_of(vd high, vd low, bool single, vd *uncertain, vd *middle, vd *up, vd *down)
+{
+    vd rest;
+
+    *middle = two_sum(high, low, &rest);
+    *uncertain += size_of(rest) * 0x1p-51;
+    if (single)
+        *uncertain += size_of(*middle) * 0x1p-51;
+    *up = *middle + (rest + *uncertain);
+    *down = *middle + (rest - *uncertain);
+}
+
+/* Stores the number of `size` bytes to which both ends of an interval round, unless it is zero, or
+ * the middle if that is `tolerated`.  False: neither can be done. */
+FLAT bool store_sure(char *to, int size, double up, double down, double middle, bool tolerated)
+{
+    const float narrow[2] = { (float)up, (float)down };
+
+    if (up - up != 0)
+        return false;
+    if (size == 8 ? up == down && up != 0 : narrow[0] == narrow[1] && narrow[0] != 0)
+        put_number(size, to, up, narrow[0]);
+    else if (tolerated)
+        put_number(size, to, middle, (float)middle);
+    else
+        return false;
+    return true;
+}
+
 #endif

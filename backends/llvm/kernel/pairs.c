@@ -344,7 +344,7 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
 {
     char *to = (char *)x->to.data + (i * x->to.row + j * x->to.col) * x->fc.size;
     bool single = x->fc.size == 4;
-    vd uncertain = uncertain_of(x, &s, way), old = { 0 }, r, rest, up, down;
+    vd uncertain = uncertain_of(x, &s, way), old = { 0 }, r, up, down;
     vf narrow = { 0 }, other;
     vl sure;
 
@@ -358,12 +358,7 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
     }
     if (x->c->alpha || x->c->beta)
         scale(x, &s, &uncertain, old);
-    r = two_sum(s.high, s.low, &rest);
-    uncertain += size_of(rest) * 0x1p-51;
-    if (single)         /* a second rounding, of the double to FP32, adds its error */
-        uncertain += size_of(r) * 0x1p-51;
-    up = r + (rest + uncertain);
-    down = r + (rest - uncertain);
+    ends_of(s.high, s.low, single, &uncertain, &r, &up, &down);
     if (single) {
         narrow = __builtin_convertvector(up, vf);
         other = __builtin_convertvector(down, vf);
@@ -384,7 +379,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
 {
     char *to[LANES];
     struct sums before;
-    vd uncertain, old = { 0 }, r, rest, up, down;
+    vd uncertain, old = { 0 }, r, up, down;
     double share = x->allowed * fabs(x->alpha);
     bool plain = !x->c->alpha && !x->c->beta;
     int left = 0;
@@ -404,27 +399,14 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
     }
     if (!plain)
         scale(x, s, &uncertain, old);
-    r = two_sum(s->high, s->low, &rest);
-    uncertain += size_of(rest) * 0x1p-51;
-    if (x->fc.size == 4)        /* a second rounding, of the double to FP32, adds its error */
-        uncertain += size_of(r) * 0x1p-51;
-    up = r + (rest + uncertain);
-    down = r + (rest - uncertain);
+    ends_of(s->high, s->low, x->fc.size == 4, &uncertain, &r, &up, &down);
     for (int l = 0; l < live; l++) {
-        float narrow[2] = { (float)up[l], (float)down[l] };
-        double wide = up[l];
-        bool single = x->fc.size == 4, vanished = single ? narrow[0] == 0 : wide == 0;
-
         if (before.high[l] == 0 && are_zero(x, i, l) &&
             store_zero(to[l], x->fc.size, x->alpha, x->c->beta ? &x->beta : NULL))
             continue;
-        if (before.size[l] - before.size[l] != 0 || wide - wide != 0)
-            left |= 1 << l;
-        else if (!vanished && (single ? narrow[0] == narrow[1] : wide == down[l]))
-            put_number(x->fc.size, to[l], wide, narrow[0]);
-        else if (uncertain[l] <= share * before.size[l])
-            put_number(x->fc.size, to[l], r[l], (float)r[l]);
-        else
+        if (before.size[l] - before.size[l] != 0 ||
+            !store_sure(to[l], x->fc.size, up[l], down[l], r[l],
+                        uncertain[l] <= share * before.size[l]))
             left |= 1 << l;
     }
     if (left)
