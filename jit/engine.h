@@ -186,6 +186,9 @@ bool limber_check_small(const limber_context *ctx, const struct problem *p, stru
  * in order. */
 void limber_tasks_run(limber_context *ctx, int64_t tasks, bool shared,
                       bool (*fn)(void *arg, int64_t task, int worker, struct diag *d), void *arg);
+/* Cuts a product of `work` multiply-adds by lines of C, and returns the lines of a task: tasks have
+ * about `least` multiply-adds or more, and there are at most eight a thread. */
+int64_t limber_task_lines(limber_context *ctx, int64_t lines, double work, double least);
 /* Calls fn, which cannot fail, for every group of small products.  All threads are used if the
  * groups together have more than four times `work` multiply-adds. */
 void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64_t work,

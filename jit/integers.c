@@ -10,7 +10,7 @@
 
 enum {
     SMALL = 1 << 13, /* multiply-adds up to which any numbers are multiplied here */
-    LARGE = 1 << 25, /* and wide ones */
+    LARGE = 1 << 25, /* multiply-adds up to which wide numbers are */
     BITS = 32, /* numbers are wide if elements of A and of B together have more bits */
     SAMPLE = 32, /* elements of an operand that are looked at */
     COLUMNS = 8, /* sums in registers */
@@ -18,11 +18,6 @@ enum {
     ROWS = 1024, /* rows whose sums lie on the stack */
     TASK = 1 << 16 /* multiply-adds of a task, at least */
 };
-
-static bool is_vector(const struct problem *p)
-{
-    return p->m == 1 || p->n == 1;
-}
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
@@ -34,24 +29,20 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
     if (p->fa.size + p->fb.size == 2)
         return "bytes are faster as limbs";
     if (p->k == 0 || p->m > LARGE || p->n > LARGE ||
-        (!is_vector(p) && (p->k > LARGE || p->m * p->n > LARGE || p->m * p->n * p->k > LARGE)))
+        (!limber_has_vector(p) &&
+         (p->k > LARGE || p->m * p->n > LARGE || p->m * p->n * p->k > LARGE)))
         return "the product is large, or has k = 0";
     return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
 
-static const char *element(const struct view *v, limber_format f, int64_t line, int64_t p)
-{
-    return (const char *)v->data + (line * v->line + p * v->p) * f.size;
-}
-
-/* The most bits of a few elements. */
+/* The bits that the widest of a few elements needs, its sign included. */
 static int sampled_bits(const struct view *v, limber_format f, int64_t lines, int64_t k)
 {
     const int64_t step = lines * k / SAMPLE + 1;
     uint64_t all = 0;
 
     for (int64_t at = 0; at < lines * k; at += step) {
-        const int64_t x = limber_load_int(f, element(v, f, at / k, at % k));
+        const int64_t x = limber_load_int(f, limber_view_at(v, at / k, at % k, f.size));
 
         all |= (uint64_t)(x < 0 && f.kind == LIMBER_KIND_INT ? ~x : x);
     }
@@ -63,7 +54,7 @@ static bool suits(struct attempt *x)
     const struct problem *p = x->p;
     const struct view a = limber_group_a(p, 0), b = limber_group_b(p, 0);
 
-    return is_vector(p) || p->m * p->n * p->k <= SMALL ||
+    return limber_has_vector(p) || p->m * p->n * p->k <= SMALL ||
            sampled_bits(&a, p->fa, p->m, p->k) + sampled_bits(&b, p->fb, p->n, p->k) > BITS;
 }
 
@@ -137,11 +128,11 @@ static void run_vector(const struct integers *x, const struct view *a, limber_fo
         for (int64_t p0 = 0; p0 < p->k; p0 += DEPTH) {
             const int64_t n = p->k - p0 < DEPTH ? p->k - p0 : DEPTH;
 
-            extend(fv, element(v, fv, 0, p0), v->p, n, y);
+            extend(fv, limber_view_at(v, 0, p0, fv.size), v->p, n, y);
             for (int64_t q = 0; q < n && a->line == 1; q++)
-                add(fa, element(a, fa, i0, p0 + q), 1, m, y[q], sum);
+                add(fa, limber_view_at(a, i0, p0 + q, fa.size), 1, m, y[q], sum);
             for (int64_t i = 0; i < m && a->line != 1; i++)
-                sum[i] += dot(fa, element(a, fa, i0 + i, p0), a->p, n, y);
+                sum[i] += dot(fa, limber_view_at(a, i0 + i, p0, fa.size), a->p, n, y);
         }
         for (int64_t i = 0; i < m; i++)
             limber_store_wrapped(result(c, p->fc, x->turned ? 0 : i0 + i, x->turned ? i0 + i : 0),
@@ -165,11 +156,11 @@ static void run_matrix(const struct problem *p, const struct view *a, const stru
                           live = p->n - j < COLUMNS ? p->n - j : COLUMNS;
 
             for (int64_t q = 0; q < n; q++)
-                extend(p->fb, element(b, p->fb, j, p0 + q), b->line, live, panel[q]);
+                extend(p->fb, limber_view_at(b, j, p0 + q, p->fb.size), b->line, live, panel[q]);
             for (int64_t i = first; i < end; i++) {
                 uint64_t sum[COLUMNS] = { 0 };
 
-                extend(p->fa, element(a, p->fa, i, p0), a->p, n, row);
+                extend(p->fa, limber_view_at(a, i, p0, p->fa.size), a->p, n, row);
                 for (int64_t q = 0; q < n; q++)
                     _Pragma("GCC unroll 8") for (int u = 0; u < COLUMNS; u++) sum[u] +=
                         row[q] * panel[q][u];
@@ -209,19 +200,15 @@ static enum ran run(struct attempt *at)
     const struct problem *p = at->p;
     const double start = at->r ? limber_now() : 0;
     struct integers x = { .p = p, .turned = p->n != 1 && p->m == 1 };
-    int64_t most;
+    const double work = (double)p->m * (double)p->n * (double)p->k;
 
     if (!suits(at))
         return RAN_not;
     x.lines = x.turned ? p->n : p->m;
-    most = (x.lines + 7) / 8;
-    x.tasks = (int64_t)((double)p->m * (double)p->n * (double)p->k / TASK) + 1;
-    x.tasks = x.tasks < most ? x.tasks : most;
-    x.rows = (x.lines + x.tasks - 1) / x.tasks;
-    x.tasks = (x.lines + x.rows - 1) / x.rows;
-    limber_tasks_run(at->ctx, x.tasks * p->groups,
-                     (double)p->m * (double)p->n * (double)p->k * (double)p->groups > 2.0 * TASK,
-                     run_task, &x);
+    x.rows = limber_task_lines(at->ctx, x.lines, work, TASK);
+    x.tasks = (x.lines - 1) / x.rows + 1;
+    limber_tasks_run(at->ctx, x.tasks * p->groups, work * (double)p->groups > 2.0 * TASK, run_task,
+                     &x);
     if (at->r) {
         report(at);
         at->r->seconds_run = limber_now() - start;

@@ -63,6 +63,12 @@ bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d);
 
+/* True if A or B is a vector; where n is not 1, it is A. */
+static inline bool limber_has_vector(const struct problem *p)
+{
+    return p->m == 1 || p->n == 1;
+}
+
 /* True if the elements of A, B and C are found by strides alone, and all are shown. */
 static inline bool limber_is_strided(const struct problem *p)
 {

@@ -13,7 +13,7 @@ enum { WORK = 1 << 18, NATIVE_WORK = 1 << 12, NATIVE_BITS = 44, VECTOR_WORK = 1 
 
 static bool is_vector(const struct problem *p)
 {
-    return (p->m == 1 || p->n == 1) && p->k > 0;
+    return limber_has_vector(p) && p->k > 0;
 }
 
 static bool is_native_faster(const struct problem *p)
@@ -119,6 +119,16 @@ void limber_tasks_run(limber_context *ctx, int64_t tasks, bool shared,
     }
 }
 
+int64_t limber_task_lines(limber_context *ctx, int64_t lines, double work, double least)
+{
+    const int workers = limber_pool_runner(ctx->pool).workers;
+    const double tasks = work / least + 1;
+
+    if (workers == 1)
+        return lines;
+    return tasks < 8 * workers ? (lines - 1) / (int64_t)tasks + 1 : (lines - 1) / (8 * workers) + 1;
+}
+
 void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64_t work,
                              bool (*fn)(void *arg, int64_t g, int worker, struct diag *d),
                              void *arg)
@@ -135,28 +145,18 @@ void limber_pairs_report(struct attempt *x)
     r->seconds_scan = scan;
 }
 
-/* Cuts a product with a vector into tasks that are worth a thread each. */
-static void cut_vector(struct small *s)
-{
-    const struct problem *p = s->p;
-    const int64_t m = p->m > p->n ? p->m : p->n,
-                  most = 8 * limber_pool_runner(s->ctx->pool).workers;
-    const double tasks = (double)m * (double)p->k / VECTOR_WORK;
-
-    s->tasks = tasks < (double)most ? (int64_t)tasks + 1 : most;
-    s->rows = (m + s->tasks - 1) / s->tasks;
-    s->tasks = (m + s->rows - 1) / s->rows;
-}
-
 static enum ran run(struct attempt *x)
 {
     const struct problem *p = x->p;
+    const int64_t lines = p->m > p->n ? p->m : p->n; /* of a product with a vector */
     struct small s = { .ctx = x->ctx, .p = p, .tasks = 1 };
     const double start = x->r ? limber_now() : 0;
 
     (void)is_served(p, &s.allowed);
-    if (is_vector(p) && p->m * p->n > 1 && limber_pool_runner(x->ctx->pool).workers > 1)
-        cut_vector(&s);
+    if (is_vector(p)) {
+        s.rows = limber_task_lines(x->ctx, lines, (double)lines * (double)p->k, VECTOR_WORK);
+        s.tasks = (lines - 1) / s.rows + 1;
+    }
     if (s.tasks > 1)
         limber_tasks_run(x->ctx, s.tasks * p->groups, true, run_task, &s);
     else

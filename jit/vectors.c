@@ -48,7 +48,7 @@ static bool converts(const struct problem *p)
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
-    if (p->m != 1 && p->n != 1)
+    if (!limber_has_vector(p))
         return "neither operand is a vector";
     if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
         return "it serves native and reproducible products";
@@ -211,10 +211,8 @@ static enum ran run(struct attempt *at)
                          .fa = by_row ? p->fb : p->fa,
                          .fx = by_row ? p->fa : p->fb,
                          .size = sums_single(p) ? 4 : 8 };
-    const int64_t most = 8 * limber_pool_runner(ctx->pool).workers;
     const double start = at->r ? limber_now() : 0, work = (double)x.m * (double)x.k;
     const bool shared = work * (double)p->groups > 2.0 * TASK;
-    int64_t tasks = 1;
 
     if (!converts(p)) {
         x.scales = limber_scaling(p->alpha, p->beta, p->fc.size, &x.scaling);
@@ -224,11 +222,8 @@ static enum ran run(struct attempt *at)
         if (p->beta)
             limber_values_widen(ctx, limber_scalar_format(p->fc), p->beta, &x.beta, 1);
     }
-    if (shared)
-        tasks = work / TASK < (double)most ? (int64_t)(work / TASK) + 1 : most;
-    x.rows = (x.m + tasks - 1) / tasks;
-    tasks = (x.m + x.rows - 1) / x.rows;
-    limber_tasks_run(ctx, tasks * p->groups, shared, run_task, &x);
+    x.rows = shared ? limber_task_lines(ctx, x.m, work, TASK) : x.m;
+    limber_tasks_run(ctx, ((x.m - 1) / x.rows + 1) * p->groups, shared, run_task, &x);
     if (at->r) {
         report(at);
         at->r->seconds_run = limber_now() - start;

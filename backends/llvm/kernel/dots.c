@@ -179,9 +179,9 @@ FLAT double sum_sizes(const char *a, int size, int64_t n)
     return sum_of((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-/* Upper bound of the sum of |a x| where the |a| sum to `size` and |x| <= most.  It is infinite if it
- * leaves the range in which sums may begin far from zero.  Its own rounding errors, and those of the sums of up to CHUNK
- * numbers, are below 2^-40 of it. */
+/* Upper bound of the sum of |a x| where the |a| sum to `size` and |x| <= most.  It is infinite if
+ * it leaves the range in which sums may begin far from zero.  Its own rounding errors, and those of
+ * the sums of up to CHUNK numbers, are below 2^-40 of it. */
 FLAT double bound_of(double size, double most)
 {
     const double bound = size * most * (1 + 0x1p-40);
@@ -497,8 +497,8 @@ FLAT vd add_exactly(vd a, vd b, vd one, vd *rest)
     return sum;
 }
 
-/* Adds the product u v to sums in three doubles, in three steps that depend on one another.  To give
- * the CPU independent work, a call does the first step of this product, the second of the one
+/* Adds the product u v to sums in three doubles, in three steps that depend on one another.  To
+ * give the CPU independent work, a call does the first step of this product, the second of the one
  * before it and the third of the one before that.  All variables begin as zeros, and two products
  * of zeros finish the sums. */
 FLAT void add_thrice(vd u, vd v, vd one, vd *high, vd *middle, vd *low, vd *size, vd *lost,
