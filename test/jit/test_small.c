@@ -21,7 +21,7 @@ static int make_contexts(void **state)
 #ifdef LIMBER_HAVE_LLVM
     for (size_t i = 0; i < COUNT(sets); i++) {
         limber_config config = {
-            .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 1
+            .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = i ? 1 : 2
         };
         struct target *t;
 
