@@ -203,6 +203,8 @@ struct node { /* one operation and its one value */
 struct first_pass {
     int bits; /* width of scaled integers that decides all but a few elements; 0: all bits */
     int decided; /* chains in binary64 decide all but a share of 2^-decided; 0: not known */
+    int paired; /* pairs of doubles leave up to 2^-paired of the elements open, because their sums
+                   cancel; 0: fewer than can be noticed, or not known */
 };
 
 enum { SMALL_SIZE = 7 }; /* value of plan.size for a C of at most 256 rows and columns */

@@ -157,6 +157,7 @@ enum head {
     H_size,
     H_first_pass_bits,
     H_decided,
+    H_paired,
     H_roundings,
     H_budget,
     H_spent,
@@ -212,6 +213,7 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
     case H_size: return read_int(s, all, v, 1, 30, &p->size);
     case H_first_pass_bits: return read_int(s, all, v, 1, 165, &p->first_pass.bits);
     case H_decided: return read_int(s, all, v, 1, 64, &p->first_pass.decided);
+    case H_paired: return read_int(s, all, v, 1, 64, &p->first_pass.paired);
     case H_roundings: return read_int(s, all, v, 1, 64, &p->roundings);
     case H_budget: return read_number(s, all, v, "any", &p->budget);
     case H_spent: return read_number(s, all, v, "any", &p->spent);
@@ -245,6 +247,7 @@ static bool parse_head(struct parser *s)
         key = limber_lex_cut(&v, '=');
         if (!read_word(key,
                        "promise|bits|wanted|slices|split|kbits|size|first_pass_bits|decided|"
+                       "paired|"
                        "roundings|budget|spent|scheme|pruned|dropped|model|counts",
                        &which))
             return bad(s, w, "unknown word in the head of a plan");

@@ -58,6 +58,8 @@ static void print_head(const struct plan *p, struct text *out)
         limber_text_add(out, " first_pass_bits=%d", p->first_pass.bits);
     if (p->first_pass.decided)
         limber_text_add(out, " decided=%d", p->first_pass.decided);
+    if (p->first_pass.paired)
+        limber_text_add(out, " paired=%d", p->first_pass.paired);
     if (p->roundings)
         limber_text_add(out, " roundings=%d", p->roundings);
     limber_text_add(out, " budget=");

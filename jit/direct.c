@@ -10,6 +10,13 @@
 /* Multiply-adds of a product, 128 cubed: larger ones are as fast with packed panels. */
 enum { DIRECT_WORK = 128 * 128 * 128 };
 
+bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
+{
+    enum { LONG_VECTOR = 4096 }; /* multiply-adds */
+
+    return (m == 1 || n == 1) && (double)m * (double)n * (double)k > LONG_VECTOR;
+}
+
 bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
 {
     return m > 0 && n > 0 && k > 0 && k <= LIMBER_SMALL_K && m <= DIRECT_WORK && n <= DIRECT_WORK &&

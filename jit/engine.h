@@ -115,7 +115,7 @@ enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_reach, MASK_ATTRS = MASK_LAST - 
 struct kernel_key {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
-    int32_t size, split, roundings, first_pass_bits, decided;
+    int32_t size, split, roundings, first_pass_bits, decided, paired;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[SCHEME_NAME];
@@ -199,6 +199,8 @@ void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64
 
 /* True if products of this size are computed without packing. */
 bool limber_is_direct_size(int64_t m, int64_t n, int64_t k);
+/* True of a product with a vector that has a faster way. */
+bool limber_is_long_vector(int64_t m, int64_t n, int64_t k);
 /* Computes one product, scaled unless x is NULL, by `code`, or if that is NULL by library code for
  * any shape.  False: not served here. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,

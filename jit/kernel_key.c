@@ -65,6 +65,7 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     key->roundings = p->roundings;
     key->first_pass_bits = f->first_pass.bits;
     key->decided = f->first_pass.decided;
+    key->paired = f->first_pass.paired;
     key->alpha = p->alpha != NULL;
     key->beta = p->beta != NULL;
     key->wrap = class.wrap;
@@ -184,7 +185,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
     p->kbits = key->kbits;
     p->size = key->size;
     p->roundings = key->roundings;
-    p->first_pass = (struct first_pass){ key->first_pass_bits, key->decided };
+    p->first_pass = (struct first_pass){ key->first_pass_bits, key->decided, key->paired };
     p->budget = limber_stated_budget(p, key->fc);
     if (p->budget < 0)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,

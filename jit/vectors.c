@@ -57,6 +57,9 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
         return "it serves f64, f32 and floats of up to 16 bits on CPUs";
     if (p->k == 0)
         return "it has nothing to multiply";
+    if (!limber_is_long_vector(p->m, p->n, p->k) && limber_has_way(ctx, WAY_direct) &&
+        !limber_way_direct.refuses(ctx, p))
+        return "the vectors are short, which direct computes faster";
     return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
 

@@ -101,6 +101,15 @@ double limber_chain_share(const struct product_request *r);
 /* Rounds `open`, the share of elements that chains leave uncertain, to a class 2^-result. */
 int limber_decided(double open);
 
+/* True if the scheme `accumulator` may first sum pairs of doubles, which decide no element whose
+ * products cancel far enough. */
+bool limber_wants_pairs(const struct product_request *r, const struct target *t);
+/* Error bound of such a sum, as a share of the product of its lines' Euclidean norms. */
+double limber_pair_share(const struct product_request *r);
+/* Rounds `open`, the share of elements that pairs leave undecided, up to a class 2^-result; 0: it
+ * is too small to matter, or NAN. */
+int limber_paired(double open);
+
 /* True if sums must be integers, so that fractions among the operands may be an error. */
 bool limber_needs_integers(const struct product_request *r);
 

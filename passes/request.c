@@ -241,6 +241,33 @@ int limber_decided(double open)
     return isnan(open) ? 0 : 1;
 }
 
+bool limber_wants_pairs(const struct product_request *r, const struct target *t)
+{
+    return (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
+            r->contract->promise == LIMBER_CONTRACT_BITS) &&
+           limber_format_is_binary(r->c) && limber_format_embeds(r->a, LIMBER_F64) &&
+           limber_format_embeds(r->b, LIMBER_F64) && !limber_is_device(t) && !limber_is_tiny(r) &&
+           r->k > 0;
+}
+
+/* Source: docs/accuracy.md, "Scaled pairs". */
+double limber_pair_share(const struct product_request *r)
+{
+    return ldexp(1, 2 + 2 * (k_class(r->k) + 1) - 106);
+}
+
+int limber_paired(double open)
+{
+    static const int classes[] = { 8, 6, 4 };
+
+    if (isnan(open) || open <= ldexp(1, -10))
+        return 0;
+    for (size_t i = 0; i < COUNT(classes); i++)
+        if (open <= ldexp(1, -classes[i]))
+            return classes[i];
+    return 1;
+}
+
 /* ---- classes --------------------------------------------------------------------------------- */
 
 /* The size of C's sides, which says how often operands are reused, affects the choice of a scheme.

@@ -103,9 +103,6 @@ static bool multiply(limber_context *ctx, const struct gemm_arguments *x,
     return true;
 }
 
-/* Multiply-adds from which on vectors have a faster way. */
-enum { LONG_VECTOR = 4096 };
-
 bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, limber_report *report)
 {
     const limber_matrix *a = x->a, *b = x->b;
@@ -115,7 +112,7 @@ bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, li
     struct scaling scaling;
     bool scaled;
 
-    if ((x->m == 1 || x->n == 1) && (double)x->m * (double)x->n * (double)x->k > LONG_VECTOR)
+    if (limber_is_long_vector(x->m, x->n, x->k))
         return false;
     if (!ctx || !limber_has_way(ctx, WAY_direct) || !ctx->machine.backend->direct ||
         ctx->verbose > 0 || !is_plain_contract(x->contract) || !is_plain_report(report) ||

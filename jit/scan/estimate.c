@@ -69,84 +69,105 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
 
 /* ---- a sample of the result ------------------------------------------------------------------ */
 
+/* One operand whose lines are sampled. */
+struct reader {
+    const struct view *v;
+    limber_format f;
+    bool wide, narrow; /* elements are binary64, binary32 */
+    bool strided, window;
+};
+
+static struct reader reader_of(const struct view *v, limber_format f)
+{
+    const struct patch *w = v->patch;
+
+    return (struct reader){ .v = v,
+                            .f = f,
+                            .wide = limber_format_equal(f, LIMBER_F64),
+                            .narrow = limber_format_equal(f, LIMBER_F32),
+                            .strided = limber_view_strided(v) && !v->tile_subset,
+                            .window = w && !w->depth && !w->t && !w->transposed && !w->divide[0] &&
+                                      !v->tile_subset && !v->pairs };
+}
+
 /* An element as the nearest double. */
-static double value_at(const char *at, limber_format f, bool wide, bool narrow)
+static double value_at(const struct reader *r, const char *at)
 {
     double x;
     float y;
 
-    if (wide) {
+    if (r->wide) {
         memcpy(&x, at, sizeof x);
         return x;
     }
-    if (!narrow)
-        return limber_format_value(f, at);
+    if (!r->narrow)
+        return limber_format_value(r->f, at);
     memcpy(&y, at, sizeof y);
     return y;
 }
 
 /* Loads the elements that a two-dimensional window covers, channel by channel. */
-static void load_window(const struct view *v, limber_format f, int64_t line, int64_t k, double *out)
+static void load_window(const struct reader *s, int64_t line, int64_t k, double *out)
 {
+    const struct view *v = s->v;
     const struct patch *w = v->patch;
-    bool wide = limber_format_equal(f, LIMBER_F64), narrow = limber_format_equal(f, LIMBER_F32);
+    const int size = s->f.size;
     int64_t row = line / w->ow, image = row / w->oh;
     int64_t y0 = row % w->oh * w->stride[0] - w->pad[0];
     int64_t x0 = line % w->ow * w->stride[1] - w->pad[1];
 
     for (int64_t c = 0; c < k / (w->r * w->s); c++) {
         const char *data =
-            (const char *)v->data + (w->origin + image * w->image + c * w->channel) * f.size;
+            (const char *)v->data + (w->origin + image * w->image + c * w->channel) * size;
 
         for (int64_t r = 0; r < w->r; r++)
-            for (int64_t s = 0; s < w->s; s++) {
-                int64_t y = y0 + r * w->dilate[0], x = x0 + s * w->dilate[1];
+            for (int64_t q = 0; q < w->s; q++) {
+                int64_t y = y0 + r * w->dilate[0], x = x0 + q * w->dilate[1];
                 bool there = y >= 0 && y < w->h && x >= 0 && x < w->w;
 
-                *out++ = there ?
-                             value_at(data + (y * w->row + x * w->col) * f.size, f, wide, narrow) :
-                             0;
+                *out++ = there ? value_at(s, data + (y * w->row + x * w->col) * size) : 0;
             }
     }
 }
 
-static void load_line(const struct view *v, limber_format f, int64_t line, int64_t k, double *out)
+static void load_line(const struct reader *r, int64_t line, int64_t k, double *out)
 {
-    const char *first = k > 0 ? limber_view_at(v, line, 0, f.size) : NULL;
-    bool strided = first && limber_view_strided(v) && !v->tile_subset;
-    const struct patch *w = v->patch;
-    bool wide = limber_format_equal(f, LIMBER_F64), narrow = limber_format_equal(f, LIMBER_F32);
+    const struct view *v = r->v;
+    const int size = r->f.size;
 
-    if (w && !w->depth && !w->t && !w->transposed && !w->divide[0] && !v->tile_subset &&
-        !v->pairs) {
-        load_window(v, f, line, k, out);
+    if (r->window) {
+        load_window(r, line, k, out);
         return;
     }
     for (int64_t q = 0; q < k; q++) {
-        const char *at = strided ? first + q * v->p * f.size : limber_view_at(v, line, q, f.size);
+        const char *at = r->strided ? (const char *)v->data + (line * v->line + q * v->p) * size :
+                                      limber_view_at(v, line, q, size);
 
-        out[q] = at ? value_at(at, f, wide, narrow) : 0;
+        out[q] = at ? value_at(r, at) : 0;
     }
 }
 
-/* The number of samples: few enough to cost little beside the product. */
+/* The number of samples: few enough to cost little beside the product, whose elements all have as
+ * many terms as a sample. */
 static int64_t sample_count(const struct problem *p, int64_t most)
 {
-    enum { LEAST = 8, WORK = 1 << 19 }; /* multiply-adds a sample */
-    double count = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / WORK;
+    enum { LEAST = 8, WORK = 1 << 19 /* multiply-adds a sample */, LONG = 4096, SHARE = 64 };
+    const double elements = (double)p->m * (double)p->n * (double)p->groups;
+    double count = elements * (double)p->k / WORK;
 
+    if (p->k > LONG && elements < (double)SHARE * (double)most)
+        return (int64_t)(elements / SHARE);
     if (count < LEAST)
         return LEAST;
     return count < (double)most ? (int64_t)count : most;
 }
 
 /* Loads a line times 2^-E, E its largest exponent. */
-static void scaled_line(const struct view *v, limber_format f, int64_t line, int emax, int64_t k,
-                        double *out)
+static void scaled_line(const struct reader *r, int64_t line, int emax, int64_t k, double *out)
 {
     double first = ldexp(1, -emax / 2), second = ldexp(1, -emax - -emax / 2);
 
-    load_line(v, f, line, k, out);
+    load_line(r, line, k, out);
     for (int64_t q = 0; q < k; q++)
         out[q] = out[q] - out[q] == 0 ? out[q] * first * second : 0;
 }
@@ -156,10 +177,11 @@ static void scaled_line(const struct view *v, limber_format f, int64_t line, int
 static double log2_of_sum(const struct problem *p, const struct mask *a, const struct mask *b,
                           int64_t i, int64_t j, double *scaled)
 {
+    const struct reader ra = reader_of(&p->a, p->fa), rb = reader_of(&p->b, p->fb);
     double sum = 0, absolute = 0, *x = scaled, *y = scaled + p->k;
 
-    scaled_line(&p->a, p->fa, i, a->line_emax[i], p->k, x);
-    scaled_line(&p->b, p->fb, j, b->line_emax[j], p->k, y);
+    scaled_line(&ra, i, a->line_emax[i], p->k, x);
+    scaled_line(&rb, j, b->line_emax[j], p->k, y);
     for (int64_t q = 0; q < p->k; q++) {
         sum += x[q] * y[q];
         absolute += fabs(x[q] * y[q]);
@@ -168,18 +190,17 @@ static double log2_of_sum(const struct problem *p, const struct mask *a, const s
     return sum > absolute * 0x1p-40 ? log2(sum) : NAN;
 }
 
-/* The probability that rounding an element to sig bits is uncertain, if its sum has an error below
- * `error` times the product of its lines' norms. */
-static double uncertain_chance(const struct problem *p, int64_t i, int64_t j, double error, int sig,
-                               double *room)
+/* The probability that rounding the sum of x_q y_q to sig bits is uncertain, if that has an error
+ * below `error` times the product of the norms of x and y.  of_zeros if all products are zero. */
+static double uncertain_chance(const double *x, const double *y, int64_t k, double error, int sig,
+                               double of_zeros)
 {
-    double sum = 0, size_a = 0, size_b = 0, off, *x = room, *y = room + p->k;
+    double sum = 0, size = 0, size_a = 0, size_b = 0, off;
     int exp;
 
-    load_line(&p->a, p->fa, i, p->k, x);
-    load_line(&p->b, p->fb, j, p->k, y);
-    for (int64_t q = 0; q < p->k; q++) {
+    for (int64_t q = 0; q < k; q++) {
         sum += x[q] * y[q];
+        size += fabs(x[q] * y[q]);
         size_a += x[q] * x[q];
         size_b += y[q] * y[q];
     }
@@ -187,31 +208,34 @@ static double uncertain_chance(const struct problem *p, int64_t i, int64_t j, do
     if (off == 0 || !isfinite(off)) /* exact, or not finite: no exact sum is needed */
         return 0;
     frexp(sum, &exp);
-    return sum == 0 ? 1 : fmin(1, ldexp(2 * off, sig - exp));
+    return size == 0 ? of_zeros : sum == 0 ? 1 : fmin(1, ldexp(2 * off, sig - exp));
 }
 
 /* The largest probability is left out: one sum that happens to be near 0 would outweigh all others
  * without saying anything of them. */
-double limber_sample_open(const struct problem *p, double error, int sig)
+double limber_sample_open(const struct problem *p, double error, int sig, double of_zeros)
 {
     enum { MOST = 32 };
+    struct view a = p->a, b = p->b;
+    const struct reader ra = reader_of(&a, p->fa), rb = reader_of(&b, p->fb);
     int64_t count = sample_count(p, MOST);
     double all = 0, largest = 0, *room = malloc((size_t)(2 * p->k + 1) * sizeof *room);
 
     for (int64_t s = 0; room && s < count; s++) {
-        int64_t g = s * p->groups / count;
-        struct problem group = *p;
         double chance;
 
-        group.a = limber_group_a(p, g);
-        group.b = limber_group_b(p, g);
-        chance = uncertain_chance(&group, s * p->m / count, (s * 19 + 5) % count * p->n / count,
-                                  error, sig, room);
+        if (p->groups > 1) {
+            a.data = limber_group_a(p, s * p->groups / count).data;
+            b.data = limber_group_b(p, s * p->groups / count).data;
+        }
+        load_line(&ra, s * p->m / count, p->k, room);
+        load_line(&rb, (s * 19 + 5) % count * p->n / count, p->k, room + p->k);
+        chance = uncertain_chance(room, room + p->k, p->k, error, sig, of_zeros);
         all += chance;
         largest = fmax(largest, chance);
     }
     free(room);
-    return room ? (all - largest) / (double)(count - 1) : NAN;
+    return room && count > 1 ? (all - largest) / (double)(count - 1) : NAN;
 }
 
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b)

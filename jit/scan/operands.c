@@ -286,6 +286,23 @@ static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
     return bits <= 53 && ldexp((double)p->k, (int)bits) <= 0x1p53;
 }
 
+/* What chains and pairs of doubles leave undecided, according to a sample of the result. */
+static struct first_pass sample_sums(const struct problem *p, const struct scan_result *f,
+                                     const struct product_request *r, const struct target *t)
+{
+    enum { ENOUGH = 8 }; /* pairs decide nearly all where chains decide all but 2^-8 */
+    const int sig = limber_format_sig(p->fc);
+    const bool exact = sums_are_exact(p, f);
+    struct first_pass first = { 0 };
+
+    if (limber_wants_chains(r, t))
+        first.decided =
+            limber_decided(exact ? 0 : limber_sample_open(p, limber_chain_share(r), sig, 1));
+    if (limber_wants_pairs(r, t) && !exact && first.decided < ENOUGH)
+        first.paired = limber_paired(limber_sample_open(p, limber_pair_share(r), sig, 0));
+    return first;
+}
+
 bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const struct problem *p,
                           struct diag *d)
 {
@@ -299,11 +316,7 @@ bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const stru
     if ((need != NEED_nothing && !scan_both(ctx, f, p, need, &runner, d)) ||
         !count_slices(ctx, f, p, limber_estimated_step(&r), d))
         return false;
-    if (limber_wants_chains(&r, t))
-        f->first_pass.decided =
-            limber_decided(sums_are_exact(p, f) ? 0 :
-                                                  limber_sample_open(p, limber_chain_share(&r),
-                                                                     limber_format_sig(p->fc)));
+    f->first_pass = sample_sums(p, f, &r, t);
     if (limber_wants_first_pass(&r, t, &f->all_a, &f->all_b, f->first_pass.decided))
         f->first_pass.bits =
             limber_first_pass_bits(&r, t, &f->all_a, &f->all_b, limber_sample_sums(p, f->a, f->b));

@@ -52,7 +52,8 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
  * have zero lines; NAN if one is 0, or out of memory. */
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b);
 /* The mean probability that rounding an element to sig bits stays uncertain, if sums have an error
- * below `error` times the product of their lines' Euclidean norms; NAN: no memory. */
-double limber_sample_open(const struct problem *p, double error, int sig);
+ * below `error` times the product of their lines' Euclidean norms; NAN: no memory.  of_zeros: the
+ * probability for an element all of whose products are zero. */
+double limber_sample_open(const struct problem *p, double error, int sig, double of_zeros);
 
 #endif

@@ -82,15 +82,22 @@ bool __wrap_limber_unpacked_run(const struct kernel *k, struct unpacked *u, char
     return __real_limber_unpacked_run(k, u, memory);
 }
 
+static void drop_line(void *user, const char *line)
+{
+    (void)user, (void)line;
+}
+
 static limber_context *make(const char *ways)
 {
     static struct backend counting;
     static struct depthwise_ops depthwise;
     static struct narrow_ops narrow;
     static const struct backend *const list[] = { &counting, NULL };
-    const limber_config config = {
-        .size = sizeof config, .cache_dir = "", .threads = 1, .kernels = LIMBER_KERNELS_BOTH
-    };
+    const limber_config config = { .size = sizeof config,
+                                   .cache_dir = "",
+                                   .threads = 1,
+                                   .kernels = LIMBER_KERNELS_BOTH,
+                                   .log = drop_line };
     limber_context *ctx;
     struct diag d = { 0 };
 
@@ -138,6 +145,8 @@ static const struct example examples[] = {
     { WAY_vectors, false, LIMBER_CONTRACT_REPRODUCIBLE, "f32", "f32", REAL, 1, 70, 1000, 0,
       1 << VECTORS },
     { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 16, 16, 16, 0,
+      1 << DIRECT },
+    { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 40, 1, 60, 0,
       1 << DIRECT },
     { WAY_integers, false, LIMBER_CONTRACT_NATIVE, "i64", "i64", INTEGERS, 16, 16, 16, 0, 0 },
     { WAY_depthwise, false, LIMBER_CONTRACT_NATIVE, "f32", "f32", REAL, 0, 0, 0, 16,
@@ -263,6 +272,12 @@ static void run(limber_context *ctx, struct operands *o, const struct example *e
     if (strcmp(plan.way, report->way))
         fail_msg("%s: the plan says %s, and %s ran", limber_way_name(e->way), plan.way,
                  report->way);
+    ctx->verbose = 1; /* a log changes nothing */
+    *report = (limber_report)LIMBER_REPORT_INIT;
+    assert_int_equal(limber_run(ctx, &o->p, report), 0);
+    ctx->verbose = 0;
+    if (strcmp(plan.way, report->way))
+        fail_msg("%s: with a log %s runs", limber_way_name(e->way), report->way);
     snprintf(said, sizeof said, "; way=%s", report->way);
     if (strcmp(report->way, "parts") && !strstr(text, said))
         fail_msg("the text does not say \"%s\":\n%s", said, text);

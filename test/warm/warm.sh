@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 nm "$program" | awk '$2 ~ /^[tT]$/ && $3 ~ /^[a-z]/ &&
     $3 !~ /^(main|counting_begins|number|frame_dummy|(de)?register_tm_clones)$/ &&
-    $3 !~ /^(limber_measure_|resolve_line)/ { print $1, $3 }' \
+    $3 !~ /^(limber_measure_|resolve_line|load_line)/ { print $1, $3 }' \
     > "$work/functions"
 status=0
 for limit in "${@:-correct=}"; do

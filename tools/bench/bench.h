@@ -104,6 +104,7 @@ enum data {
     DATA_mixed, /* N(0,1); exponents of 3 in 10 blocks of 256 rows of A spread over 60 */
     DATA_floats, /* binary32 values in four binades */
     DATA_integers, /* `bits` bits and a sign */
+    DATA_cancels, /* N(0,1); sums cancel but for relative errors of up to 2^-bits of A (0: none) */
     DATA_quad, /* uniform, significands of binary128 */
     /* exponents spread over `binades`; one element of A in `special` is NaN or infinite (0:
      * none) */
@@ -122,6 +123,7 @@ struct pool {
     /* number of segments; elements of one; elements of a row, which lies within one segment */
     int64_t segments, length, cols;
     int64_t together; /* number of neighbouring rows that are cut from the same segment */
+    int64_t repeats; /* rows repeat after so many; 0: they do not */
 };
 bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols, uint64_t seed);
 void pool_clear(struct pool *p);

@@ -2,7 +2,6 @@
  * Operands for measurements: rows copied from random places of a pool of random numbers.  Drawing
  * every element of a large matrix on the host would take longer than all its measurements. */
 #include "tools/bench/bench.h"
-#include "tools/bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,6 +44,17 @@ static double draw_value(struct data_kind d, uint64_t *state)
     }
 }
 
+/* Makes rows of A whose second half is minus the first, but for a relative error of up to 2^-bits
+ * (0: none).  B's rows repeat, so that all sums cancel. */
+static void cancel(double *x, const struct pool *p, int bits, uint64_t *state)
+{
+    const int64_t half = p->cols / 2;
+
+    for (int64_t i = 0; i < p->segments * p->length; i++)
+        if (i % p->length >= half)
+            x[i] = -x[i - half] * (1 + (bits ? ldexp(signed_uniform(state), -bits) : 0));
+}
+
 /* Fills the pool.  Scaled data have a power of two for each segment.  Mixed data have one for each
  * element in 3 of 10 segments.  Unsigned formats get absolute values. */
 static void fill_pool(const struct pool *p, struct data_kind d, void *out, uint64_t *state)
@@ -84,6 +94,8 @@ bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols
     ok = p->data && x;
     if (ok) {
         fill_pool(p, d, x, &seed);
+        if (d.data == DATA_cancels && !p->repeats)
+            cancel(x, p, d.bits, &seed);
         ok = limber_convert(p->data, f, x, format_of(d.data == DATA_quad ? "f128" : "f64"), count,
                             LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
     }
@@ -109,8 +121,9 @@ size_t tensor_bytes(const struct tensor *t)
 static int64_t row_start(const struct tensor *t, int64_t row)
 {
     const struct pool *p = t->pool;
-    uint64_t state = t->seed + (uint64_t)row, bits = random_bits(&state);
-    uint64_t shared = t->seed + (uint64_t)(row / p->together);
+    const int64_t which = p->repeats ? row % p->repeats : row;
+    uint64_t state = t->seed + (uint64_t)which, bits = random_bits(&state);
+    uint64_t shared = t->seed + (uint64_t)(which / p->together);
 
     return (int64_t)(random_bits(&shared) % (uint64_t)p->segments) * p->length +
            (int64_t)((bits >> 32) % (SLACK / STEP + 1)) * STEP;

@@ -102,6 +102,8 @@ static struct data_kind data_of_b(struct data_kind d)
 
 static bool fill_operands(struct operand_sets *s, const struct work *w, uint64_t seed)
 {
+    if (w->data.data == DATA_cancels)
+        s->pb.repeats = s->a[0].cols / 2;
     return pool_fill(&s->pa, w->data, w->fa, s->a[0].cols, seed) &&
            pool_fill(&s->pb, data_of_b(w->data), w->fb, s->b[0].cols, seed + 1) &&
            fill_sets(s->a, &s->pa, s->sets, random_bits(&seed)) &&

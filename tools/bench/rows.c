@@ -195,6 +195,12 @@ static const struct row cpu_rows[] = {
     { "hostile", "2^600, correct", "f64", "512", "spread 600", "correct correct/easy*" },
     { "hostile", "full range, correct", "f64", "512", "spread 2000", "correct correct/easy*" },
     { "hostile", "full range, bits=53", "f64", "512", "spread 2000", "bits=53 correct/easy*" },
+    { "hostile", "sums cancel exactly, correct", "f64", "16 64 100 200 512 1024", "cancels 0",
+      "correct correct/easy*" },
+    { "hostile", "sums cancel to 2^-50, correct", "f64", "16 64 100 200 512 1024", "cancels 50",
+      "correct correct/easy*" },
+    { "hostile", "sums cancel to 2^-50, bits=50", "f64", "64 200 512", "cancels 50",
+      "bits=50 correct/easy*" },
     /* distinct layers of networks for 224 x 224 images, and one of a Transformer as a 1 x 1
      * convolution */
     RESNET("conv1 7x7/2", "3,224,64,7,2"),
@@ -356,6 +362,7 @@ static void read_data(struct work *w, const char *text)
         [DATA_uniform] = "uniform",   [DATA_signed] = "signed", [DATA_normal] = "normal",
         [DATA_scaled] = "scaled",     [DATA_mixed] = "mixed",   [DATA_floats] = "floats",
         [DATA_integers] = "integers", [DATA_quad] = "quad",     [DATA_spread] = "spread",
+        [DATA_cancels] = "cancels",
     };
     char word[16];
 

@@ -2,28 +2,19 @@
  * Products of a matrix and a vector, and of two vectors, correctly rounded, without a scan, a plan
  * or a compiler.  Rows are first summed as pairs of doubles that begin far from zero; the bound of
  * their error comes from the sum of the row's magnitudes and the vector's largest.  Rows that this
- * does not decide are summed in three doubles, and what is still undecided exactly, in a long
+ * does not decide are summed in bins (bins.h), and what is still undecided exactly, in a long
  * accumulator.  Compiled once for each instruction set.
  *
  *   needs   binary64 or binary32 throughout
  *   proof   docs/accuracy.md, "Pairs"
  *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithms 5.3 and 5.10 */
 #include "backends/llvm/kernel/kernel.h"
-#include "backends/llvm/kernel/lanes.h"
+#include "backends/llvm/kernel/bins.h"
 #include "ir/num/dot.h"
 #include "ir/num/prim.h"
 
 #ifndef DOTS
 #define DOTS(name) limber_dots_##name
-#endif
-
-#if defined(__x86_64__) && !defined(__AVX2__)
-/* Multiply-adds are calls on these CPUs, so loops are neither unrolled nor specialised. */
-#define UNROLL
-enum { QUICK = 0 };
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-enum { QUICK = 1 };
 #endif
 
 /* Rows that are summed together; elements of k whose magnitudes are summed before their products,
@@ -153,6 +144,12 @@ FLAT vd load_part(const char *at, int size, int64_t n)
     for (int64_t l = 0; l < n; l++)
         x[l] = double_at(at + l * size, size);
     return LOAD(vd, x);
+}
+
+/* Up to LANES of n > 0 doubles, and zeros. */
+FLAT vd load_up_to(const double *x, int64_t n)
+{
+    return n < LANES ? load_part((const char *)x, 8, n) : LOAD(vd, x);
 }
 
 FLAT double sum_of(vd x)
@@ -481,88 +478,45 @@ static int store_certain(const struct product *x, const int64_t *row, int live, 
     return left;
 }
 
-/* ---- sums in three doubles ------------------------------------------------------------------- */
-
-struct triple {
-    vd high, middle, low, size;
-};
-
-/* Returns the rounded sum and its error, computed by Knuth's TwoSum.  Half of the additions are
- * multiply-adds by 1: some CPUs execute additions and multiply-adds in different units. */
-FLAT vd add_exactly(vd a, vd b, vd one, vd *rest)
-{
-    const vd sum = a + b, back = fma_of(sum, one, -a), shifted = fma_of(sum, one, -back);
-
-    *rest = (a - shifted) + fma_of(b, one, -back);
-    return sum;
-}
-
-/* Adds the product u v to sums in three doubles, in three steps that depend on one another.  To
- * give the CPU independent work, a call does the first step of this product, the second of the one
- * before it and the third of the one before that.  All variables begin as zeros, and two products
- * of zeros finish the sums. */
-FLAT void add_thrice(vd u, vd v, vd one, vd *high, vd *middle, vd *low, vd *size, vd *lost,
-                     vd *error, vd *both, vd *least)
-{
-    const vd product = u * v;
-    vd below;
-
-    *middle = add_exactly(*middle, *both, one, &below);
-    *low += *least + below;
-    *both = add_exactly(*lost, *error, one, least);
-    *error = fma_of(u, v, -product);
-    *high = add_exactly(*high, product, one, lost);
-    *size += size_of(product);
-}
-
-/* With a constant 1 the compiler would make additions of the multiply-adds. */
-static const volatile double one_at_run_time = 1;
+/* ---- sums in bins ---------------------------------------------------------------------------- */
 
 /* Adds n products of a row, LANES at a time. */
-static void add_row_thrice(const double *a, const double *x, int64_t n, struct triple *t)
+static void add_row_to_bins(const double *a, const double *x, int64_t n, struct bins *s)
 {
-    const vd one = all_of(one_at_run_time), zero = { 0 };
-    vd high = t->high, middle = t->middle, low = t->low, size = t->size;
-    vd lost = zero, error = zero, both = zero, least = zero;
-    int64_t p = 0;
+    const int64_t whole = n / LANES;
+    const char *rest[2] = { (const char *)(a + whole * LANES), (const char *)(x + whole * LANES) };
 
-    for (; p + LANES <= n; p += LANES)
-        add_thrice(LOAD(vd, a + p), LOAD(vd, x + p), one, &high, &middle, &low, &size, &lost,
-                   &error, &both, &least);
-    if (p < n)
-        add_thrice(load_part((const char *)(a + p), 8, n - p),
-                   load_part((const char *)(x + p), 8, n - p), one, &high, &middle, &low, &size,
-                   &lost, &error, &both, &least);
-    for (int i = 0; i < 2; i++)
-        add_thrice(zero, zero, one, &high, &middle, &low, &size, &lost, &error, &both, &least);
-    *t = (struct triple){ high, middle, low, size };
+    ADD_TO_BINS(s, whole, LOAD(vd, a + p * LANES), LOAD(vd, x + p * LANES));
+    if (whole * LANES < n)
+        ADD_TO_BINS(s, 1, load_part(rest[0], 8, n - whole * LANES),
+                    load_part(rest[1], 8, n - whole * LANES));
 }
 
-/* Adds elements p to p + n of LANES rows. */
-static void add_rows_thrice(const struct product *x, const int64_t *row, int64_t p, int64_t n,
-                            const double *b, struct triple *t)
+/* Element p of LANES rows. */
+FLAT vd column_at(const struct product *x, const int64_t *row, bool beside, int64_t p)
 {
-    const vd one = all_of(one_at_run_time), zero = { 0 };
-    vd high = t->high, middle = t->middle, low = t->low, size = t->size;
-    vd lost = zero, error = zero, both = zero, least = zero;
+    vd u = { 0 };
+
+    if (beside)
+        return load(a_at(x, row[0], p), x->fa.size);
+    for (int l = 0; l < LANES; l++)
+        u[l] = double_at(a_at(x, row[l], p), x->fa.size);
+    return u;
+}
+
+/* Adds elements from + 0 to from + n - 1 of LANES rows to bins, or their magnitudes to *size. */
+static void add_rows_to_bins(const struct product *x, const int64_t *row, int64_t from, int64_t n,
+                             const double *b, struct bins *s, vd *size)
+{
     bool beside = true;
 
     for (int l = 1; l < LANES; l++)
         beside &= row[l] == row[0] + l;
-    for (int64_t q = 0; q < n; q++) {
-        const vd v = all_of(double_at((const char *)(b + q), 8));
-        vd u = zero;
-
-        if (beside)
-            u = load(a_at(x, row[0], p + q), x->fa.size);
-        else
-            for (int l = 0; l < LANES; l++)
-                u[l] = double_at(a_at(x, row[l], p + q), x->fa.size);
-        add_thrice(u, v, one, &high, &middle, &low, &size, &lost, &error, &both, &least);
-    }
-    for (int i = 0; i < 2; i++)
-        add_thrice(zero, zero, one, &high, &middle, &low, &size, &lost, &error, &both, &least);
-    *t = (struct triple){ high, middle, low, size };
+    for (int64_t p = 0; p < n && size; p++)
+        *size = fma_of(size_of(column_at(x, row, beside, from + p)),
+                       size_of(all_of(double_at(b + p, 8))), *size);
+    if (s)
+        ADD_TO_BINS(s, n, column_at(x, row, beside, from + p), all_of(double_at(b + p, 8)));
 }
 
 /* n numbers of a view's line, from p on, in binary64: where they lie, or a copy. */
@@ -596,40 +550,23 @@ FLAT double two_sum_of(double a, double b, double *rest)
     return sum;
 }
 
-/* The sums of rows: high + low + rest. */
-struct exact_sums {
-    vd high, low, rest, size;
-};
-
-/* Adds the lanes of a row's sum, and stores it as row r. */
-static void join_lanes(const struct triple *t, int r, struct exact_sums *to)
+/* Adds the lanes of a row's bins, which is exact but for the lowest, in lane r. */
+static void join_lanes(const struct bins *s, int r, struct bins *to)
 {
-    double s = 0, m = 0, least = 0, size = 0, one, two, three;
+    double sum[3] = { 0 };
 
+    to->first[r] = s->first[0];
+    to->second[r] = s->second[0];
+    to->low[r] = 0;
     for (int l = 0; l < LANES; l++) {
-        s = two_sum_of(s, t->high[l], &one);
-        m = two_sum_of(m, one, &two);
-        m = two_sum_of(m, t->middle[l], &three);
-        least += (two + three) + t->low[l];
-        size += t->size[l];
+        sum[0] += s->products[l] - s->first[l];
+        sum[1] += s->lost[l] - s->second[l];
+        sum[2] += s->errors[l] - s->second[l];
+        to->low[r] += s->low[l];
     }
-    s = two_sum_of(s, m, &one);
-    one = two_sum_of(one, least, &two);
-    to->high[r] = two_sum_of(s, one, &three);
-    to->low[r] = three;
-    to->rest[r] = two;
-    to->size[r] = size;
-}
-
-/* LANES rows, a lane each. */
-static void join_rows(const struct triple *t, struct exact_sums *to)
-{
-    vd one;
-    const vd s = two_sum(t->high, t->middle, &one);
-
-    one = two_sum(one, t->low, &to->rest);
-    to->high = two_sum(s, one, &to->low);
-    to->size = t->size;
+    to->products[r] = s->first[0] + sum[0];
+    to->lost[r] = s->second[0] + sum[1];
+    to->errors[r] = s->second[0] + sum[2];
 }
 
 /* ---- exact results --------------------------------------------------------------------------- */
@@ -637,19 +574,13 @@ static void join_rows(const struct triple *t, struct exact_sums *to)
 /* The exponent of the lowest bit of n finite numbers, at most `least`. */
 static int low_bit(const double *a, int64_t n, int least)
 {
-    const vl infinite = (vl)all_of(INFINITY);
-    vl lowest = infinite;
+    vl lowest = (vl)all_of(INFINITY);
     double most = INFINITY;
     int e;
 
     for (int64_t p = 0; p < n; p += LANES) {
-        const vd v = n - p < LANES ? load_part((const char *)(a + p), 8, n - p) : LOAD(vd, a + p);
-        const vl bits = (vl)v & INT64_MAX, power = (bits & (((int64_t)1 << 52) - 1)) == 0;
-        vl bit = (vl)((vd)bits - (vd)(bits & (bits - 1)));
-
-        bit = (power & bits) | (~power & bit);
-        bit |= (bits == 0) & infinite;
-        lowest = -larger(-lowest, -bit);
+        const vd v = load_up_to(a + p, n - p);
+        lowest = -larger(-lowest, -lowest_bits(v));
     }
     for (int l = 0; l < LANES; l++)
         if (((vd)lowest)[l] < most)
@@ -660,9 +591,8 @@ static int low_bit(const double *a, int64_t n, int least)
     return e < least ? e : least;
 }
 
-/* True if sums of three doubles of this row lost nothing: all terms are multiples of the product of
- * the lowest bits, and the third double stays below 2^51 of it, by the bound `low`. */
-static bool is_exact(struct product *x, int64_t row, double low)
+/* True if the row's sum in bins lost nothing. second: the start of its second bin. */
+static bool is_exact(struct product *x, int64_t row, double second)
 {
     double copy[CHUNK];
     int unit = 1024;
@@ -675,8 +605,7 @@ static bool is_exact(struct product *x, int64_t row, double low)
             x->unit = low_bit(x_part(x, p, n, copy), n, p ? x->unit : 1024);
     }
     x->known = true;
-    unit += x->unit;
-    return unit >= -1074 && low <= ldexp(1, (unit < 900 ? unit : 900) + 51);
+    return bins_are_exact(second, x->k + LANES, unit + x->unit);
 }
 
 static bool is_zero(const struct product *x, int64_t row)
@@ -692,7 +621,7 @@ static double class_of(double v)
     return v - v != 0 || v == 0 ? v : copysign(1, v);
 }
 
-/* Stores a result that three doubles do not decide. */
+/* Stores a result that bins do not decide. */
 static void store_slow(struct product *x, int64_t row, bool finite)
 {
     const struct call *c = x->c;
@@ -708,81 +637,134 @@ static void store_slow(struct product *x, int64_t row, bool finite)
     x->slow += class - class == 0;
 }
 
-/* Stores the results of `count` rows that pairs did not decide. */
-static void store_again(struct product *x, const int64_t *row, int count,
-                        const struct exact_sums *t)
+/* Stores the results of `count` rows that pairs did not decide. sizes: upper bounds of the sums of
+ * magnitudes, or these sums themselves if an error is allowed; where they are infinite or too small
+ * for bins, the row is summed exactly. */
+static void store_again(struct product *x, const int64_t *row, int count, const struct bins *bins,
+                        vd sizes)
 {
-    const double terms = (double)x->k + 4 * LANES, off = 4 * terms * 0x1p-53,
-                 /* a subnormal constant: slow to compute */
-                 below = terms * 0x1p-1073;
+    /* a subnormal constant: slow to compute */
+    const double below = ((double)x->k + 4 * LANES) * 0x1p-1073;
     const bool plain = !x->c->alpha && !x->c->beta;
-    struct sums s = { t->high, t->low + t->rest, t->size, t->size * (off * off * off) + below };
+    const struct exact_sums t = finish_bins(bins);
+    const vl fits = fits_bins(sizes);
+    struct sums s = { t.high, t.low + t.rest, sizes, bins_error(bins, x->k + LANES) + below };
     int left;
 
     for (int r = 0; r < count; r++)
-        if (s.size[r] == 0 && !is_zero(x, row[r])) /* products underflow */
-            s.size[r] = INFINITY;
+        if (!fits[r] || (s.size[r] == 0 && !is_zero(x, row[r]))) /* products may underflow */
+            s.size[r] = s.size[r] - s.size[r] == 0 ? INFINITY : s.size[r];
     left = store_certain(x, row, count, s, x->allowed);
     for (int r = 0; r < count; r++) {
         if (!(left >> r & 1))
             continue;
-        if (plain && t->rest[r] == 0 && s.size[r] < INFINITY &&
-            is_exact(x, row[r], s.size[r] * (terms * terms * 0x1p-105)))
-            put_number(x->fc.size, result_at(x, row[r]), t->high[r],
-                       narrow_of(t->high[r], t->low[r]));
+        if (plain && s.size[r] < INFINITY && t.rest[r] == 0 &&
+            is_exact(x, row[r], bins->second[r]))
+            put_number(x->fc.size, result_at(x, row[r]), t.high[r],
+                       narrow_of(t.high[r], t.low[r]));
         else
-            store_slow(x, row[r], s.size[r] - s.size[r] == 0);
+            store_slow(x, row[r], sizes[r] - sizes[r] == 0);
     }
 }
 
-/* Computes rows that pairs did not decide, each along k. */
-static void run_rows_again(struct product *x, const int64_t *row, int count)
+/* Upper bound of a sum of k magnitudes from their computed sum. */
+FLAT vd rounded_up(const struct product *x, vd size)
+{
+    return size * (1 + (double)(x->k + 4 * LANES) * 0x1p-52);
+}
+
+/* The sum of the magnitudes of a row's products. */
+static double size_of_row(const struct product *x, int64_t row)
+{
+    double copy[2][CHUNK];
+    vd size = { 0 };
+
+    for (int64_t p = 0; p < x->k; p += CHUNK) {
+        const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
+        const double *a = a_part(x, row, p, n, copy[0]), *b = x_part(x, p, n, copy[1]);
+
+        for (int64_t q = 0; q < n; q += LANES)
+            size = fma_of(size_of(load_up_to(a + q, n - q)), size_of(load_up_to(b + q, n - q)),
+                          size);
+    }
+    return sum_of(size);
+}
+
+/* Computes rows that pairs did not decide, each along k. sizes: upper bounds of their sums of
+ * magnitudes. */
+static void run_rows_again(struct product *x, const int64_t *row, int count, double *sizes)
 {
     double copy[2][CHUNK];
 
     for (int r = 0; r < count; r += LANES) {
         const int here = count - r < LANES ? count - r : LANES;
-        struct exact_sums sums = { 0 };
+        struct bins joined = begin_bins(all_of(0), x->k);
+        vd size = { 0 };
 
         for (int i = 0; i < here; i++) {
-            struct triple t = { 0 };
+            struct bins s;
+            vl fits;
 
-            for (int64_t p = 0; p < x->k; p += CHUNK) {
+            size[i] = sizes[r + i];
+            if (x->allowed > 0 || !(size[i] < INFINITY))
+                size[i] = size_of_row(x, row[r + i]);
+            fits = fits_bins(rounded_up(x, all_of(size[i])));
+            s = begin_bins(rounded_up(x, all_of(fits[0] ? size[i] : 0)), x->k);
+            for (int64_t p = 0; p < x->k && fits[0]; p += CHUNK) {
                 const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
 
-                add_row_thrice(a_part(x, row[r + i], p, n, copy[0]), x_part(x, p, n, copy[1]), n,
-                               &t);
+                add_row_to_bins(a_part(x, row[r + i], p, n, copy[0]), x_part(x, p, n, copy[1]), n,
+                                &s);
             }
-            join_lanes(&t, i, &sums);
+            join_lanes(&s, i, &joined);
         }
-        store_again(x, row + r, here, &sums);
+        store_again(x, row + r, here, &joined, size);
     }
 }
 
 /* Computes LANES rows at a time, in parts of their columns, whose elements lie together. */
-static void run_columns_again(struct product *x, int64_t *row, int count)
+static void run_columns_again(struct product *x, int64_t *row, int count, double *sizes)
 {
-    enum { PART = 64 };
-    struct triple t[BLOCK / LANES];
+    enum { PART = 64, GROUPS = BLOCK / LANES / 2 };
     const int groups = (count + LANES - 1) / LANES;
     double copy[PART];
 
-    memset(t, 0, sizeof *t * (size_t)groups);
-    for (int i = count; i < groups * LANES; i++)
+    for (int i = count; i < groups * LANES; i++) {
         row[i] = row[count - 1];
-    for (int64_t p = 0; p < x->k; p += PART) {
-        const int64_t n = x->k - p < PART ? x->k - p : PART;
-        const double *b = x_part(x, p, n, copy);
-
-        for (int g = 0; g < groups; g++)
-            add_rows_thrice(x, row + g * LANES, p, n, b, &t[g]);
+        sizes[i] = sizes[count - 1];
     }
-    for (int g = 0; g < groups; g++) {
-        struct exact_sums sums;
+    for (int g0 = 0; g0 < groups; g0 += GROUPS) {
+        const int end = groups - g0 < GROUPS ? groups : g0 + GROUPS;
+        struct bins t[GROUPS];
+        bool measure = x->allowed > 0;
 
-        join_rows(&t[g], &sums);
-        store_again(x, row + g * LANES, count - g * LANES < LANES ? count - g * LANES : LANES,
-                    &sums);
+        for (int i = g0 * LANES; i < end * LANES; i++)
+            measure |= !(sizes[i] < INFINITY);
+        for (int i = g0 * LANES; i < end * LANES && measure; i++)
+            sizes[i] = 0;
+        for (int pass = !measure; pass < 2; pass++) {
+            for (int g = g0; g < end && pass; g++) {
+                const vd most = rounded_up(x, LOAD(vd, sizes + g * LANES));
+
+                t[g - g0] = begin_bins((vd)((vl)most & fits_bins(most)), x->k);
+            }
+            for (int64_t p = 0; p < x->k; p += PART) {
+                const int64_t n = x->k - p < PART ? x->k - p : PART;
+                const double *b = x_part(x, p, n, copy);
+
+                for (int g = g0; g < end; g++) {
+                    vd size = LOAD(vd, sizes + g * LANES);
+
+                    add_rows_to_bins(x, row + g * LANES, p, n, b, pass ? &t[g - g0] : NULL,
+                                     pass ? NULL : &size);
+                    memcpy(sizes + g * LANES, &size, sizeof size);
+                }
+            }
+        }
+        for (int g = g0; g < end; g++)
+            store_again(x, row + g * LANES,
+                        count - g * LANES < LANES ? count - g * LANES : LANES, &t[g - g0],
+                        LOAD(vd, sizes + g * LANES));
     }
 }
 
@@ -804,6 +786,7 @@ static void run_block(struct product *x, enum way way, struct segment *s, int64_
                      (length + 2) * 0x1p-53 + (merges + 2) * (merges + 2) * 0x1p-104 :
                      (length + merges + 2) * (length + merges + 2) * 0x1p-104;
     int64_t again[BLOCK];
+    double sizes[BLOCK]; /* of the rows in `again` */
     int count = 0;
     struct block t;
 
@@ -843,13 +826,15 @@ static void run_block(struct product *x, enum way way, struct segment *s, int64_
             row[l] = i + r + l;
         left = store_certain(x, row, live, sums, 0);
         for (int l = 0; l < live; l++)
-            if (left >> l & 1)
+            if (left >> l & 1) {
+                sizes[count] = sums.size[l];
                 again[count++] = row[l];
+            }
     }
     if (count && columns)
-        run_columns_again(x, again, count);
+        run_columns_again(x, again, count, sizes);
     else
-        run_rows_again(x, again, count);
+        run_rows_again(x, again, count, sizes);
 }
 
 int64_t DOTS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,

@@ -5,6 +5,8 @@
  * Binary64 and binary32 are first summed as pairs of doubles, of elements scaled by the largest of
  * their line; the bound of their error tells which elements are certain.
  *
+ * What that leaves open is summed in bins (bins.h).
+ *
  * For the others, a window of four columns of WIDTH bits hangs below the largest product of an
  * element.  Every product is two doubles (product and rest), and what of them lies in the window
  * is cut into the columns by adding and subtracting a constant, which is exact.  What lies below
@@ -15,7 +17,7 @@
  *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant);
  *           Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005) (exact products; algorithm 5.3) */
 #include "backends/llvm/kernel/kernel.h"
-#include "backends/llvm/kernel/lanes.h"
+#include "backends/llvm/kernel/bins.h"
 #include "ir/num/dot.h"
 #include "ir/num/prim.h"
 
@@ -448,10 +450,19 @@ void EXACT(pack)(struct kernel_call *c, int64_t task)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* Which of 64 equal parts of k hold any number but zero, for each line of A, and for each LANES lines
+ * of B together.  Filled when the first zero is met. */
+struct occupied {
+    uint64_t row[KERNEL_EXACT_BLOCK], strip[KERNEL_EXACT_BLOCK / LANES];
+    bool known;
+};
+
 /* LANES elements of C, (i, j) to (i, j + LANES - 1): limbs of their lines, state of each, and
  * columns of the sum; the last has weight 2^(top + 2 - WINDOW windows). */
 struct strip {
     const struct kernel_call *c;
+    struct occupied *occupied;  /* of the rows and strips that are computed together */
+    int64_t i0, j0;             /* the first of these */
     struct limb a[3], b[3];
     int line, first;            /* line in A's panel; first line in B's */
     vi top, low;                /* exponents of the largest and the smallest product */
@@ -779,7 +790,7 @@ static bool is_dense(const struct output_view *c, int64_t j)
 }
 
 /* Stores the lanes of row r that the pair decides; returns their mask. */
-static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i, int64_t j,
+APART static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i, int64_t j,
                        int left)
 {
     const struct kernel_call *c = s->c;
@@ -842,27 +853,108 @@ static bool leaves_out(const struct strip *s, int line, int lane)
     return s->a[0].low[line] == LEFT_OUT || s->b[0].low[s->first + lane] == LEFT_OUT;
 }
 
+/* The length of a part of k, of which there are at most 64. */
+static int64_t part_of(const struct kernel_call *c)
+{
+    return c->k / 64 + 1;
+}
+
+/* The parts of k in which each of LANES packed lines holds any number but zero. */
+static void find_parts(const struct kernel_call *c, const double *v, uint64_t parts[LANES])
+{
+    const int64_t length = part_of(c);
+
+    memset(parts, 0, LANES * sizeof *parts);
+    for (int64_t p = 0; p < c->k; p += length) {
+        const int64_t end = p + length < c->k ? p + length : c->k;
+        vl some = { 0 };
+
+        for (int64_t q = p; q < end; q++)
+            some |= LOAD(vl, v + q * LANES) & INT64_MAX;
+        for (int l = 0; l < LANES; l++)
+            parts[l] |= (uint64_t)(some[l] != 0) << p / length;
+    }
+}
+
+static void find_occupied(const struct strip *s)
+{
+    const struct kernel_call *c = s->c;
+    uint64_t parts[LANES];
+
+    s->occupied->known = true;
+    for (int64_t r = 0; r < KERNEL_EXACT_BLOCK && s->i0 + r < c->m; r += LANES) {
+        const struct limb a = limb_of(c, true, 0, (s->i0 + r) / PANEL, 0);
+
+        find_parts(c, scaled_at(&a, (int)((s->i0 + r) % PANEL), 0), &s->occupied->row[r]);
+    }
+    for (int64_t j = 0; j < KERNEL_EXACT_BLOCK && s->j0 + j < c->n; j += LANES) {
+        const struct limb b = limb_of(c, true, 1, (s->j0 + j) / PANEL, 0);
+        uint64_t all = 0;
+
+        find_parts(c, scaled_at(&b, (int)((s->j0 + j) % PANEL), 0), parts);
+        for (int l = 0; l < LANES; l++)
+            all |= parts[l];
+        s->occupied->strip[j / LANES] = all;
+    }
+}
+
 /* Stores lanes whose products are all zero, as in triangular or sparse operands; returns their
  * mask.  Pairs never decide a zero. */
-static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i, int64_t j,
+APART static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i, int64_t j,
                        int left)
 {
     const struct kernel_call *c = s->c;
     const double *a = scaled_at(&s->a[0], line, 0), *b = scaled_at(&s->b[0], s->first, 0);
+    const int64_t length = part_of(c);
     const int size = c->config->c.size;
+    uint64_t both;
     vl some = { 0 };
     int done = 0;
 
     for (int l = 0; l < LANES; l++)
         if (x->high[l] != 0 || x->low[l] != 0 || leaves_out(s, line, l))
             left &= ~(1 << l);
-    for (int64_t p = 0; left && p < s->c->k; p++)
-        if (a[p * LANES] != 0)
-            some |= LOAD(vl, b + p * LANES);
+    if (!left)
+        return 0;
+    if (!s->occupied->known)
+        find_occupied(s);
+    both = s->occupied->row[i - s->i0] & s->occupied->strip[(j - s->j0) / LANES];
+    for (int64_t p = 0; both; p += length, both >>= 1)
+        for (int64_t q = p; both & 1 && q < p + length && q < c->k; q++) /* without mispredictions */
+            some |= (vl)(all_of(a[q * LANES]) != 0) & LOAD(vl, b + q * LANES) & INT64_MAX;
     for (int l = 0; l < LANES; l++)
         if (left >> l & 1 && some[l] == 0 &&
             store_zero(limber_output_at(&c->c, c->i0 + i, c->j0 + j + l, size), size,
                        c->alpha_f64, c->config->has_beta ? &c->beta_f64 : NULL))
+            done |= 1 << l;
+    return done;
+}
+
+/* Stores the lanes left of row i that sums in bins decide, or that are exactly zero; returns their
+ * mask. */
+APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
+{
+    const struct kernel_call *c = s->c;
+    const double *a = scaled_at(&s->a[0], s->line, 0), *b = scaled_at(&s->b[0], s->first, 0);
+    const int unit_a = s->a[0].low[s->line] - s->a[0].high[s->line] - 52;
+    const int32_t *low_b = &s->b[0].low[s->first], *high_b = &s->b[0].high[s->first];
+    struct bins sum =
+        begin_bins(1.01 * size_bound(&s->a[0], s->line, &s->b[0], s->first), c->k);
+    struct exact_sums t;
+    struct pair x;
+    int done;
+
+    ADD_TO_BINS(&sum, c->k, all_of(a[p * LANES]), LOAD(vd, b + p * LANES));
+    t = finish_bins(&sum);
+    x = (struct pair){ t.high, t.low + t.rest,
+                       bins_error(&sum, c->k) + ((double)c->k + 2) * 0x1p-985 };
+    done = store_pairs(s, &x, 0, i, j, s->left);
+    for (int l = 0; l < LANES; l++)
+        if (s->left >> l & 1 && t.high[l] == 0 &&
+            bins_are_exact(sum.second[l], c->k, unit_a + low_b[l] - high_b[l] - 52) &&
+            store_zero(limber_output_at(&c->c, c->i0 + i, c->j0 + j + l, c->config->c.size),
+                       c->config->c.size, c->alpha_f64,
+                       c->config->has_beta ? &c->beta_f64 : NULL))
             done |= 1 << l;
     return done;
 }
@@ -996,15 +1088,14 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
             lost += c->cold->exact(c, i, j + l);
             s->left &= ~(1 << l);
         }
+    if (s->left && s->a[0].v)
+        s->left &= ~store_binned(s, i, j);
     if (!s->left)
         return 0;
     measure(s);
     memset(s->column, 0, sizeof s->column);
     for (s->windows = 1; s->left && s->windows <= WINDOWS; s->windows++) {
-        if (s->windows == 1)    /* a constant, so that the loop is specialised */
-            sum_window(s, true);
-        else
-            sum_window(s, false);
+        sum_window(s, s->windows == 1);
         for (int l = 0; l < live; l++)
             if (s->left >> l & 1 && decide(s, l, i, j + l, terms < 1 ? 1 : terms, &lost))
                 s->left &= ~(1 << l);
@@ -1059,7 +1150,8 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
 static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t rows, int64_t j0,
                         int64_t end, struct far_pairs *far, bool *sized)
 {
-    struct strip s = { .c = c };
+    struct occupied occupied = { .known = false };
+    struct strip s = { .c = c, .occupied = &occupied, .i0 = i, .j0 = j0 };
     const bool bounds = !*sized;
     int64_t lost = 0;
 

@@ -22,6 +22,16 @@ typedef int64_t vl __attribute__((vector_size(8 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef float vf __attribute__((vector_size(4 * LANES)));
 
+/* Unrolls loops over arrays that stay in registers. */
+#if defined(__x86_64__) && !defined(__AVX2__)
+/* Multiply-adds are calls on these CPUs, so loops are neither unrolled nor specialised. */
+#define UNROLL
+enum { QUICK = 0 };
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+enum { QUICK = 1 };
+#endif
+
 #define LOAD(type, from) ({ type loaded_; memcpy(&loaded_, (from), sizeof loaded_); loaded_; })
 #define FLAT static inline __attribute__((always_inline))
 

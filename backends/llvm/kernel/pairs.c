@@ -8,7 +8,7 @@
  *   proof   docs/accuracy.md, "Pairs"
  *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
 #include "backends/llvm/kernel/kernel.h"
-#include "backends/llvm/kernel/lanes.h"
+#include "backends/llvm/kernel/bins.h"
 #include "ir/num/dot.h"
 #include "ir/num/prim.h"
 
@@ -16,11 +16,8 @@
 #define PAIRS(name) limber_pairs_##name
 #endif
 
-/* lines of A in registers; lines whose largest magnitudes are kept */
-enum { ROWS = 4, BLOCK = 512 };
-
-/* Unrolls loops over arrays that stay in registers. */
-#define UNROLL _Pragma("GCC unroll 8")
+/* lines of A in registers; lines whose largest magnitudes are kept; no exponent */
+enum { ROWS = 4, BLOCK = 512, UNKNOWN = INT32_MIN };
 
 /* A product, transposed if needed: vectors are columns of the longer side. */
 struct product {
@@ -38,6 +35,7 @@ struct product {
     double allowed;             /* tolerated error, relative to |A||B| */
     int low[LANES]; /* exponents of the lowest bits in the strip's columns, if `known` */
     bool known;
+    int *low_a;                 /* exponents of the lowest bits of A's lines; UNKNOWN: not yet */
     int64_t slow;               /* number of elements that the pairs did not decide */
 };
 
@@ -57,12 +55,9 @@ FLAT vd size_by_most(const struct product *x, int64_t i)
  * numbers. */
 static bool is_far(const struct product *x, int64_t i, int rows)
 {
-    for (int r = 0; r < rows; r++) {
-        vd size = size_by_most(x, i + r);
-
-        if (!all((size == 0) | ((size > 0x1p-900) & (size < 0x1p1000))))
+    for (int r = 0; r < rows; r++)
+        if (!all(fits_bins(size_by_most(x, i + r))))
             return false;
-    }
     return true;
 }
 
@@ -119,11 +114,16 @@ FLAT void sum_by(const struct product *x, int64_t i, int rows, int size, enum wa
 
 static void sum_block(const struct product *x, int64_t i, int rows, enum way way, struct sums *s)
 {
-    if (way == CHAIN)
+    if (way == PAIR && !is_far(x, i, rows))
+        way = SIZED;
+    if (!QUICK)
+        for (int r = 0; r < rows; r++)
+            sum_rows(x, i + r, 1, x->fa.size, way, s + r);
+    else if (way == CHAIN)
         sum_by(x, i, rows, 4, CHAIN, s);
-    else if (way == PAIR && is_far(x, i, rows) && x->fa.size == 8)
+    else if (way == PAIR && x->fa.size == 8)
         sum_by(x, i, rows, 8, PAIR, s);
-    else if (way == PAIR && is_far(x, i, rows))
+    else if (way == PAIR)
         sum_by(x, i, rows, 4, PAIR, s);
     else if (x->fa.size == 8)
         sum_by(x, i, rows, 8, SIZED, s);
@@ -255,87 +255,103 @@ static vd class_sums(const struct product *x, int64_t i)
     return sum;
 }
 
-/* The exponent of the lowest bit of v, at most `least`. */
-static int low_bit(double v, int least)
-{
-    int64_t bits, m;
-    int e;
-
-    if (v == 0 || v - v != 0)
-        return least;
-    memcpy(&bits, &v, 8);
-    e = (int)(bits >> 52 & 0x7ff);
-    m = (bits & (((int64_t)1 << 52) - 1)) | (int64_t)(e != 0) << 52;
-    e = (e ? e : 1) - 1075 + __builtin_ctzll((uint64_t)m);
-    return e < least ? e : least;
-}
-
-/* Sums in three doubles.  All terms are multiples of 2^low; if the third is below 2^53 of that,
- * nothing was rounded, so cancellation and ties are exact.  Returns the mask of lanes whose *sum +
- * *rest is exact. */
-static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *sum, vd *rest)
+/* The exponent of the lowest bit of line i of A; that of 1 if all its numbers are zero. */
+static int low_of_line(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
-    vd high = { 0 }, low = { 0 }, least = { 0 }, uncertain = uncertain_of(x, s, PAIR), below;
-    int low_a = 1024, exact = 0;
+    const int64_t step = x->a.p * x->fa.size;
+    int *low = &x->low_a[i - x->line0];
 
-    for (int l = 0; l < LANES && !x->known; l++) {
-        x->low[l] = 1024;
+    if (*low == UNKNOWN) {
+        vl lowest = (vl)all_of(INFINITY);
+
         for (int64_t p = 0; p < x->c->k; p++)
-            x->low[l] = low_bit(x->strip[p * LANES + l], x->low[l]);
+            lowest = -larger(-lowest, -lowest_bits(all_of(double_at(at + p * step, x->fa.size))));
+        *low = ((vd)lowest)[0] < INFINITY ? ilogb(((vd)lowest)[0]) : 0;
     }
-    x->known = true;
-    for (int64_t p = 0; p < x->c->k; p++) {
-        double v = double_at(at + p * x->a.p * x->fa.size, x->fa.size);
-        vd a = all_of(v), b = LOAD(vd, x->strip + p * LANES), product = a * b, one, two, three;
-        vd error = fma_of(a, b, -product);
-
-        low_a = low_bit(v, low_a);
-        high = two_sum(high, product, &one);
-        error = two_sum(one, error, &two);
-        low = two_sum(low, error, &three);
-        least += two + three;
-    }
-    low = two_sum(low, least, &below);
-    *sum = two_sum(high, low, rest);
-    for (int l = 0; l < LANES; l++) {
-        int unit = low_a + x->low[l];
-
-        if (unit >= -1074 && below[l] == 0 &&
-            uncertain[l] <= ldexp(1, (unit < 900 ? unit : 900) + 50))
-            exact |= 1 << l;
-    }
-    return exact;
+    return *low;
 }
 
-/* Stores the lanes whose rounding the pairs do not decide. */
-static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *const *to,
-                       const struct sums *s)
+/* The same of column `lane` of the strip. */
+static int low_of_column(struct product *x, int lane)
+{
+    vl lowest = (vl)all_of(INFINITY);
+
+    for (int64_t p = 0; p < x->c->k && !x->known; p++)
+        lowest = -larger(-lowest, -lowest_bits(LOAD(vd, x->strip + p * LANES)));
+    for (int l = 0; l < LANES && !x->known; l++)
+        x->low[l] = ((vd)lowest)[l] < INFINITY ? ilogb(((vd)lowest)[l]) : 0;
+    x->known = true;
+    return x->low[lane];
+}
+
+/* Sums row i in bins. */
+static struct bins sum_in_bins(const struct product *x, int64_t i)
+{
+    const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
+    const int64_t step = x->a.p * x->fa.size;
+    struct bins s = begin_bins(size_by_most(x, i), x->c->k);
+
+    ADD_TO_BINS(&s, x->c->k, all_of(double_at(at + p * step, x->fa.size)),
+                LOAD(vd, x->strip + p * LANES));
+    return s;
+}
+
+static void store_exactly(struct product *x, int64_t i, int64_t j, char *to, double class)
 {
     const struct call *c = x->c;
-    struct limber_scalars sc = { c->alpha, c->beta, x->fc };
-    vd class = { 0 }, sum, rest;
-    int exact = 0, odd = 0;
+    const struct limber_scalars sc = { c->alpha, c->beta, x->fc };
 
-    for (int l = 0; l < LANES; l++)
-        odd |= (left >> l & 1 && s->size[l] - s->size[l] != 0) << l;
-    if (odd)
-        class = class_sums(x, i);
-    if (odd != left && !c->alpha && !c->beta)
-        exact = sum_exactly(x, i, s, &sum, &rest);
+    limber_dot_store(to, x->fc, &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, i, j, c->k },
+                     class, &sc);
+    x->slow += class - class == 0;
+}
 
+/* Stores lanes from bins where these decide the rounding, or lost nothing.  Returns the mask of the
+ * others. */
+static int store_binned(struct product *x, int64_t i, int left, char *const *to, vd old)
+{
+    const struct call *c = x->c;
+    const bool plain = !c->alpha && !c->beta;
+    const struct bins s = sum_in_bins(x, i);
+    const struct exact_sums t = finish_bins(&s);
+    vd high = t.high, low = t.low + t.rest, uncertain = bins_error(&s, c->k) + x->below;
+    vd r, up, down;
+
+    if (!plain)
+        scale_pair(&high, &low, &uncertain, x->alpha, c->beta ? &x->beta : NULL, old);
+    ends_of(high, low, x->fc.size == 4, &uncertain, &r, &up, &down);
     for (int l = 0; l < LANES; l++) {
         if (!(left >> l & 1))
             continue;
-        if (class[l] - class[l] == 0 && (exact >> l & 1)) {
-            put_number(x->fc.size, to[l], sum[l], narrow_of(sum[l], rest[l]));
-            continue;
+        if (store_sure(to[l], x->fc.size, up[l], down[l], r[l], false))
+            left &= ~(1 << l);
+        else if (plain && t.rest[l] == 0 &&
+                 bins_are_exact(s.second[l], c->k, low_of_line(x, i) + low_of_column(x, l))) {
+            put_number(x->fc.size, to[l], t.high[l], narrow_of(t.high[l], t.low[l]));
+            left &= ~(1 << l);
         }
-        limber_dot_store(to[l], x->fc,
-                         &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, i, j + l, c->k },
-                         class[l], &sc);
-        x->slow += class[l] - class[l] == 0;
     }
+    return left;
+}
+
+/* Stores the lanes whose rounding the pairs do not decide. size: of the pairs. */
+static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *const *to, vd old,
+                       vd size)
+{
+    const vl finite = (vl)(size - size == 0);
+    vd class = { 0 };
+    bool odd = false;
+
+    for (int l = 0; l < LANES; l++)
+        odd |= left >> l & 1 && !finite[l];
+    if (odd)
+        class = class_sums(x, i);
+    else if (is_far(x, i, 1))
+        left = store_binned(x, i, left, to, old);
+    for (int l = 0; l < LANES; l++)
+        if (left >> l & 1)
+            store_exactly(x, i, j + l, to[l], finite[l] ? 0 : class[l]);
 }
 
 /* Stores a row if all of its elements are decided, and none is zero. */
@@ -410,14 +426,16 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
             left |= 1 << l;
     }
     if (left)
-        store_rest(x, i, j, left, to, &before);
+        store_rest(x, i, j, left, to, old, before.size);
 }
 
 /* Computes `rows` lines of A, from i0 on, by all strips of B. */
 static void run_block(struct product *x, int64_t i0, int64_t rows, enum way way, double *most_a)
 {
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
         most_a[i] = most_of_line(x, i0 + i);
+        x->low_a[i] = UNKNOWN;
+    }
     x->most_a = most_a;
     x->line0 = i0;
     for (int64_t j = 0; j < x->n; j += LANES) {
@@ -439,6 +457,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                 double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64))), most_a[BLOCK];
+    int low_a[BLOCK];
     enum way way = fa.size == 4 && fb.size == 4 ? CHAIN : PAIR;
     struct product x = { .c = c,
                          .fa = fa,
@@ -448,6 +467,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                          .b = c->b,
                          .to = c->c,
                          .strip = strip,
+                         .low_a = low_a,
                          /* a subnormal constant: slow to compute */
                          .below = ((double)c->k + 2) * 0x1p-1073,
                          .allowed = allowed,

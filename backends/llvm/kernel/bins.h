@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Sums of products in bins, LANES sums at a time, for what pairs of doubles leave undecided.  A bin
+ * is a double that starts far from zero, so that all of its sums are multiples of one power of two
+ * and lose a known part of each addend exactly.  That part goes to the next bin, and what the last
+ * bin loses is summed in a plain double.
+ *
+ *   proof   docs/accuracy.md, "Bins"
+ *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant) */
+#ifndef LIMBER_KERNEL_BINS_H
+#define LIMBER_KERNEL_BINS_H
+
+#include "backends/llvm/kernel/lanes.h"
+
+/* Finished sums: high + low + rest, without overlap. */
+struct exact_sums {
+    vd high, low, rest;
+};
+
+/* Sums while products are added: the start of the bins, the bin of products, two bins of what it
+ * loses and of the products' rounding errors, and what these two lose. */
+struct bins {
+    vd first, second;
+    vd products, lost, errors, low;
+};
+
+/* The lanes in which products whose magnitudes sum to at most `most` may be added in bins: rounding
+ * errors of such products are representable, and the bins' starts finite. */
+FLAT vl fits_bins(vd most)
+{
+    return (vl)(most == 0) | ((vl)(most > 0x1p-900) & (vl)(most < 0x1p1000));
+}
+
+/* Begins sums of k products whose magnitudes sum to at most `most`, which fits. */
+FLAT struct bins begin_bins(vd most, int64_t k)
+{
+    struct bins s = { .first = far_of(most) };
+
+    /* a product loses up to half of the bin's last bit, and rounding errors are smaller */
+    s.second = far_of(s.first * ((double)(k + 1) * 0x1p-53));
+    s.products = s.first;
+    s.lost = s.errors = s.second;
+    return s;
+}
+
+/* Adds x to a bin; returns what the bin loses of it.  one: 1.  A multiply-add by 1 is an addition,
+ * which some CPUs execute in another unit. */
+FLAT vd add_to_bin(vd *bin, vd x, vd one)
+{
+    const vd sum = *bin + x, taken = sum - *bin;
+
+    *bin = sum;
+    return fma_of(x, one, -taken);
+}
+
+/* With a constant 1 the compiler would make additions of the multiply-adds. */
+static const volatile double one_at_run_time = 1;
+
+/* Adds n products A * B to *s.  A and B are expressions in the loop's index p.  The sums are plain
+ * variables, since GCC keeps no structures in registers. */
+#define ADD_TO_BINS(s, n, A, B) \
+    do { \
+        const vd one_ = all_of(one_at_run_time); \
+        vd products_ = (s)->products, lost_ = (s)->lost, errors_ = (s)->errors, low_ = (s)->low; \
+        for (int64_t p = 0; p < (n); p++) { \
+            const vd a_ = (A), b_ = (B), product_ = a_ * b_; \
+            const vd error_ = fma_of(a_, b_, -product_); \
+            const vd rest_ = add_to_bin(&products_, product_, one_); \
+            low_ += add_to_bin(&lost_, rest_, one_) + add_to_bin(&errors_, error_, one_); \
+        } \
+        (s)->products = products_, (s)->lost = lost_, (s)->errors = errors_, (s)->low = low_; \
+    } while (0)
+
+/* Finishes sums of which each lane holds one. */
+FLAT struct exact_sums finish_bins(const struct bins *s)
+{
+    const vd middle = (s->lost - s->second) + (s->errors - s->second); /* exact */
+    struct exact_sums r;
+    vd one;
+    const vd sum = two_sum(s->products - s->first, middle, &one);
+
+    one = two_sum(one, s->low, &r.rest);
+    r.high = two_sum(sum, one, &r.low);
+    return r;
+}
+
+/* Error bounds of sums of k products. */
+FLAT vd bins_error(const struct bins *s, int64_t k)
+{
+    return s->second * ((double)(k + 2) * (double)(k + 2) * 0x1p-105);
+}
+
+/* True if a sum of k products lost nothing: all products are multiples of 2^unit, and what the last
+ * bins lost stays below 2^52 of that. */
+FLAT bool bins_are_exact(double second, int64_t k, int unit)
+{
+    return unit >= -1074 &&
+           second * ((double)(k + 2) * 0x1p-52) <= ldexp(1, (unit < 900 ? unit : 900) + 52);
+}
+
+/* The lowest bit of each number, as a power of two; INFINITY of zeros and infinities. */
+FLAT vl lowest_bits(vd v)
+{
+    const vl infinite = (vl)all_of(INFINITY), bits = (vl)v & INT64_MAX;
+    const vl power = (bits & (((int64_t)1 << 52) - 1)) == 0;
+    const vl bit = (vl)((vd)bits - (vd)(bits & (bits - 1)));
+
+    return ((power & bits) | (~power & bit)) | ((bits == 0) & infinite);
+}
+
+#endif
