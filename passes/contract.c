@@ -250,9 +250,9 @@ limber_contract limber_three_products_part(const limber_contract *k)
     return part;
 }
 
-/* A scheme that needs no scan: `native`, or `accumulator` where results must be correct or in bits.
- * NULL for other promises, and for formats of more than eight bytes, whose accumulator is too
- * long. */
+/* Names a scheme that keeps the promise without a scan of the data: `native`, or `accumulator` for
+ * correct results and those in bits.  Returns NULL for other promises, and for formats of more than
+ * eight bytes, for which the accumulator would be too long. */
 static const char *unscanned_scheme(limber_promise promise, limber_format f)
 {
     if (f.kind != LIMBER_KIND_FLOAT || f.size > 8)

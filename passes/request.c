@@ -199,9 +199,12 @@ static int first_pass_class(int bits, bool coarse, bool wide)
     return 0;
 }
 
-/* X = x 2^(bits - 1 - E) is cut by less than 1, pairs of doubles by 2, so the integer sum has an
- * error below 2^(kbits + bits + 3).  Its rounding is certain unless it lies that close to a
- * midpoint of two neighbours, which are 2^(1 - sig) of it apart. */
+/* Returns how many bits a first pass keeps of each element; 0: there is no first pass.  least: log2
+ * of the smallest sampled |sum|, relative to the product of its two lines' largest powers of two.
+ * An element x of a line whose largest exponent is E is cut to X = trunc(x 2^(bits - 1 - E)), which
+ * loses less than 1 (a double-double: 2), so an integer sum of 2^kbits products is off by less than
+ * 2^(kbits + bits + 3).  Its rounding is certain unless the sum lies that close to a midpoint of
+ * two neighbours, which are 2^(1 - sig) of the sum apart. */
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least)
 {

@@ -211,7 +211,9 @@ static bool make_sets(const struct reveal *r, struct sets *s)
     return true;
 }
 
-/* Are groups sums of their own?  Else there is no need to try what is inside. */
+/* True if the revealed tree has a node for every group of u's terms, or for its mirror image where
+ * the sum runs from the last term to the first.  Otherwise no unit with these groups is a
+ * candidate, and the caller skips its blocks. */
 static bool has_groups(const struct reveal *r, const struct sets *s, const limber_unit *u)
 {
     const int64_t k = r->sum->k, length = limber_reveal_part(r, u);

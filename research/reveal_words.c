@@ -122,7 +122,9 @@ static bool find_kept(struct reveal *r, const struct level *l, enum way way, int
     return true;
 }
 
-/* 1 and a quarter, a half and three quarters of the last place, beside even and odd numbers. */
+/* Determines how sums are rounded to f->bits bits, by adding 1/4, 1/2 and 3/4 of the last place to
+ * 1, whose last bit is even, and to 1 + last, whose last bit is odd.  Returns false if a sum
+ * fails. */
 static bool find_rounding(struct reveal *r, const struct level *l, enum way way, struct found *f)
 {
     const double last = ldexp(1, -f->bits), quarter = last / 4;
@@ -142,7 +144,8 @@ static bool find_rounding(struct reveal *r, const struct level *l, enum way way,
     }
     if (!ask_rounded(r, l, way, 0, 2 * quarter, 1, &sum, &asked))
         return false;
-    if (sum > 1) { /* where less than a half is cut before, other roundings go up, too */
+    /* rounding up and to odd remain possible: 1/4 may have been cut off before the addition */
+    if (sum > 1) {
         f->rounding = LIMBER_ROUND_AWAY;
         if (!ask_rounded(r, l, way, last, 2 * quarter, 1, &sum, &asked))
             return false;

@@ -756,10 +756,10 @@ typedef struct limber_tuning {
 
 /* Measures shapes of register tiles and cache blocks for FP64, FP32 and INT8 on this machine and
  * keeps the best as one entry of the disk cache, with the rates of the units once all three are
- * known.  Contexts that are created afterwards read it: their plans follow it.  No tile changes
- * the bits of a scheme; the rates may make another scheme the cheapest that holds a contract.
- * What an earlier search has measured is not measured again.  Runs on the caller's thread.
- * Lines     "tried UNIT MR,MB,NB RATE": rows of the register tile, rows and columns of the block,
+ * known.  Contexts that are created afterwards read it: their plans follow it.  No tile changes the
+ * bits of a scheme; the rates may make another scheme the cheapest that holds a contract.  What an
+ * earlier search has measured is not measured again.  Runs on the caller's thread.
+ * line() gets "tried UNIT MR,MB,NB RATE": rows of the register tile, rows and columns of the block,
  *           multiply-adds per second.
  * Errors    BAD_ARGUMENT, IO when the cache on disk cannot be used, DEVICE where the backend is
  *           not tuned or must not compile, NO_MEMORY. */

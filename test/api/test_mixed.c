@@ -383,7 +383,7 @@ static void uncertain_elements_are_recomputed(void **state)
     }
 }
 
-/* Exponents over all of binary64's range, with one line and one column of each kind. */
+/* Elements of A and B whose exponents cover most of binary64's range. */
 static void exponents_cover_the_whole_range(void **state)
 {
     struct rng r = { 46 };

@@ -29,7 +29,8 @@ DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
     return y;
 }
 
-/* Rounds sum + x and counts what that lost, from counter `first` on. */
+/* Rounds sum + x by step s.  Counts, for reports, a nonzero x that left the sum unchanged (counter
+ * `first`), lost some bits (`first` + 1) or made it overflow. */
 DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x, uint32_t h,
                        int first)
 {

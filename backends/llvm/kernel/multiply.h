@@ -555,6 +555,11 @@ FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
                  p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, p0 == 0 && !c->adds, &t);
 }
 
+/* Adds the limb products of a block, row by row of the product table, to the totals in scratch, or
+ * to C if register tiles have its format (`direct`, `stores`).  An accumulator's first row sets its
+ * total, unless an earlier part of k did (`adds`); with `small` all rows share one total.  `bare`:
+ * some accumulator has no row, so totals begin as 0.  If k comes in several calls and rows share a
+ * float accumulator, a call takes row c->row alone. */
 FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
 {
     if (CFG(c).direct && c->stores) {

@@ -99,6 +99,7 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
     return lost;
 }
 
+/* Loads the 62-bit totals of 16 elements, from the register tile if one chain is the whole sum. */
 FLAT void small_totals(const struct kernel_call *c, const struct block *b, const char *scratch,
                        int64_t i, int64_t j0, v8l v[2])
 {
@@ -128,6 +129,9 @@ FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64
                             scale_of(&c->op[1], b->j0 + j0 + j)));
 }
 
+/* Stores KERNEL_LANES elements of row i whose totals fit 62 bits (configuration `small`): as
+ * vectors where C's format, the scales, alpha and beta permit, else one by one.  Returns how many
+ * results did not fit C's integer format. */
 FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {

@@ -287,7 +287,9 @@ void mma_f64(double *d, double a, double b)
 
 /* ---- the portable form ----------------------------------------------------------------------- */
 
-/* Lane l holds row l & 15 of a (column of b), and half a row of d. */
+/* Checks a collective load or store of a tile: all 32 lanes give the same address and leading
+ * dimension; this is at least 16 and a multiple of 8 elements; `rows` rows of 16 elements of
+ * `width` bytes lie in shared memory, aligned to 32 bytes. */
 static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, const char *what)
 {
     const struct fragments *first = lane_of(m, 0)->arg;
@@ -304,6 +306,7 @@ static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, c
                  ((uint64_t)(rows - 1) * (uint32_t)first->ld + 16) * width, 32, what);
 }
 
+/* Lane l loads row l & 15 of A, or column l & 15 of B: 16 elements of two bytes. */
 void wmma_load(uint32_t *r, uint32_t at, int ld)
 {
     struct fragments mine = { r, at, ld };
