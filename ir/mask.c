@@ -151,7 +151,8 @@ static int64_t width_class(int64_t x, bool coarse, bool all)
     /* 164: all moduli hold 2^12 products of two such operands */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    /* !all: `accumulator` is hardly slower for operands in single doubles, and needs no kernel */
+    /* !all: wider ones are ANY, because for them `accumulator` is hardly slower on elements of one
+     * double, and needs no kernel */
     return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
 }
 

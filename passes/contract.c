@@ -120,7 +120,8 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "c: %s is for operands; results are signed integers or floats",
                            limber_format_name(c, name, sizeof name));
-    if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER) /* no zero for the padding */
+    /* powers of two have no zero, which padding needs */
+    if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %s has no zero; bf16 and f32 hold its numbers",
                            a.kind == LIMBER_KIND_POWER ? "a" : "b",

@@ -160,7 +160,8 @@ int limber_slices_needed(const struct product_request *r, const struct mask *a,
 
 /* ---- the first pass of a correct result ------------------------------------------------------ */
 
-enum { GAIN = 16 }; /* least number of bits, of both operands, that it must save: two moduli */
+/* a first pass must save at least so many bits, added over both operands: two moduli */
+enum { GAIN = 16 };
 
 /* Bits of scaled integers without a first pass: all, or as many as a contract in bits asks for. */
 static int full_bits(const struct product_request *r, const struct mask *m)
@@ -170,7 +171,8 @@ static int full_bits(const struct product_request *r, const struct mask *m)
     return r->contract->promise == LIMBER_CONTRACT_BITS && need < m->width ? need : m->width;
 }
 
-/* A correct result also keeps every contract in bits. */
+/* Elements that the first pass leaves uncertain are computed exactly.  So `bits` gets a first pass,
+ * too: a correctly rounded result keeps it. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided)
 {

@@ -7,7 +7,7 @@
 #include "research/research.h"
 
 struct branch {
-    int32_t leaf; /* -1: a node */
+    int32_t leaf; /* the term's number; -1: an inner node */
     int32_t first, next; /* first child, next sibling; -1: none */
     int32_t children, terms;
     uint64_t set; /* sum of the hashes of all terms below */

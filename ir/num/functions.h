@@ -574,7 +574,8 @@ FN_ANGLE(tan, fn_keep_zero(fn_tangent(y), x))
 PRIM struct fn_pair fn_atan(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), num, den, u, z, p, base, low;
-    int middle = v > 0x1.a827999fcef32p-2, far = v > 0x1.3504f333f9de6p+1; /* sqrt(2) -+ 1 */
+    /* beyond sqrt(2) - 1, beyond sqrt(2) + 1 */
+    int middle = v > 0x1.a827999fcef32p-2, far = v > 0x1.3504f333f9de6p+1;
     struct fn_pair y;
 
     (void)a;
@@ -704,7 +705,8 @@ PRIM struct fn_pair fn_leaky_relu(double x, const struct fn_args *a)
 /* x / (1 + e^-(v + l)) */
 PRIM struct fn_pair fn_gate(double x, double v, double l, const struct fn_args *a)
 {
-    double w = FN_ABS(v), s, c, t, q, low = fn_cut(x, -a->bound, FN_INF); /* as the power's */
+    /* limited as arguments of e^x are */
+    double w = FN_ABS(v), s, c, t, q, low = fn_cut(x, -a->bound, FN_INF);
     struct fn_power e = fn_power(-w, a->bound);
     struct fn_pair y;
 
