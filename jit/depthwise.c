@@ -187,7 +187,7 @@ struct running {
     double allowed; /* pairs: error before rounding, as a coefficient of |A||B|; 0: none */
     atomic_llong slow; /* elements that pairs left uncertain */
     char *rooms, *own; /* plan.room bytes per worker; own: memory to be freed, or NULL */
-    size_t bytes; /* of all rooms */
+    size_t bytes; /* bytes of all rooms */
 };
 
 static void start_running(struct running *x, const limber_context *ctx, const struct problem *p)
@@ -259,7 +259,8 @@ static void fill_report(const struct running *x, const char *scheme, double boun
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
-    const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* k u, as for direct */
+    /* k u, the relative error bound of one chain of k FMAs */
+    const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24);
     const bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
     const double begin = r ? limber_now() : 0;
     struct running x;

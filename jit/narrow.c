@@ -30,7 +30,7 @@ struct narrowed {
     uint8_t *to; /* where this call converts to; NULL: bytes exist already */
     int64_t tasks;
     limber_prepared *source, *kept; /* NULL, or the caller's prepared operand, and its bytes */
-    enum narrow_state state; /* of `source` */
+    enum narrow_state state; /* whether `source` has a copy as bytes */
 };
 
 struct job {
@@ -40,11 +40,11 @@ struct job {
     struct narrowed of[2];
     atomic_bool other; /* an element is not representable as such a byte */
     int size; /* bytes of an element of the result */
-    double unit; /* of sums */
+    double unit; /* a sum s stands for s unit */
     bool (*again)(struct attempt *); /* computes the product of the bytes */
     const struct finisher *finish; /* the caller's, applied to the floats; or NULL */
     struct output_view c, sums; /* i32 sums of a binary32 result are stored in place of it */
-    int64_t rows, length; /* of the result: dense rows */
+    int64_t rows, length; /* number and length of the result's dense rows */
 };
 
 /* ---- which calls are served ------------------------------------------------------------------ */

@@ -26,9 +26,10 @@ struct limber_prepared {
     limber_matrix x;
     int64_t rows, cols;
     bool left, checks;
-    limber_operation operation; /* the one that reads these filters; GEMM: it is a matrix */
-    struct conv conv; /* of filters */
-    int64_t parts, groups; /* of filters; else 1 */
+    /* the operation that reads these filters; GEMM: the operand is a matrix */
+    limber_operation operation;
+    struct conv conv; /* the convolution to which filters belong */
+    int64_t parts, groups; /* parts of the window, and groups, of filters; else 1 */
     struct mask *mask; /* [part][group] */
     XXH128_hash_t hash;         /* 0 for elements in device memory */
     size_t bound;

@@ -16,7 +16,7 @@
 struct problem {
     limber_contract contract;
     const limber_conv *shape;       /* NULL: gemm */
-    struct conv conv;               /* of a convolution */
+    struct conv conv;               /* geometry and sizes of a convolution */
     int64_t m, n, k, groups;
     limber_format fa, fb, fc;
     struct view a, b;

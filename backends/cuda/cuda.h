@@ -62,7 +62,7 @@ struct cuda_config {
         int32_t kind; /* enum block_scaled */
         int32_t scales; /* bytes of scales for a line in one step */
     } mx;
-    int32_t parted; /* operands may hide some of their tiles */
+    int32_t parted; /* some tiles of the operands may be left out (mixed products) */
     int32_t inside; /* the multiply kernel makes the limbs */
     /* the convolution's k has the order r, s, channel; B is fetched through a window */
     int32_t rsc, window;

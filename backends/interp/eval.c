@@ -44,7 +44,8 @@ static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 
 static bool eval_image(struct eval *e, const struct node *n, struct val *v)
 {
-    (void)e, (void)n, (void)v; /* the epilogue wrote through the map */
+    /* nothing to do: the epilogue has stored its results through the image's map */
+    (void)e, (void)n, (void)v;
     return true;
 }
 

@@ -263,7 +263,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
                                 NULL;
     if (bytes && !beside)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
-    if (c->launch_memory) { /* sides that are kept leave the more of it to the others */
+    /* the rest is for the parts' panels; prepared operands need none of it */
+    if (c->launch_memory) {
         rest =
             (struct launch_memory){ beside + bytes, c->launch_memory->bytes - (size_t)bytes, NULL };
         c->workspace_limit = rest.bytes;
@@ -352,7 +353,9 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     bool served = k && limber_kernel_config(p, t, &k->config, &ignored);
 
     if (served && c->conv && is_empty(c)) {
-        l.way = WAY_packed; /* the launch does the same; ways divide by the number of pixels */
+        /* an empty call is not looked at further, as in a launch: find_way divides by the number of
+         * pixels */
+        l.way = WAY_packed;
     } else if (served) {
         k->cpu = limber_cpu_of(t);
         find_way(k, c, &l);

@@ -42,7 +42,7 @@ struct launch_state {
     struct kept *kept_rows; /* prepared gathered rows of A, or NULL */
     int64_t row_keeping; /* number of tasks that gather these */
     int64_t room; /* bytes of a worker's memory */
-    int64_t rows, strips; /* in a task */
+    int64_t rows, strips; /* rows of A and strips of B in a task */
     int64_t row_tasks, strip_tasks;
     int64_t inner, groups; /* columns of a contiguous stretch of C; strips in it */
     int64_t frame_rows, pack_tasks;

@@ -18,7 +18,7 @@
 
 struct expansion {
     const struct complex_product *x;
-    limber_format f; /* of the expanded elements: B's format, or a wider integer */
+    limber_format f; /* format of the expanded elements: B's, or a wider integer */
     char *data;
     int64_t line, p; /* strides in elements */
     bool by_lines;
@@ -230,7 +230,8 @@ static void gather_row(void *arg, int64_t i, int worker)
                pair);
 }
 
-/* The caller frees *copy. */
+/* Makes A a real matrix of pairs.  If pairs are not contiguous, they are copied to *copy, which the
+ * caller frees. */
 static bool view_a(const struct complex_product *x, struct problem *to, char **copy, struct diag *d)
 {
     struct gather g = { .x = x };
@@ -251,7 +252,8 @@ static bool view_a(const struct complex_product *x, struct problem *to, char **c
     return true;
 }
 
-/* The caller frees *written. */
+/* Makes B a real matrix of twice its rows and columns.  In host memory it is expanded to *written,
+ * which the caller frees. */
 static bool view_b(const struct complex_product *x, struct problem *to, char **written,
                    struct diag *d)
 {

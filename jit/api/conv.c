@@ -256,7 +256,7 @@ struct reserve {
     bool sure; /* no phase can fail */
     limber_queue queue; /* if sure: with memory for each phase */
     char *memory; /* owned: memory of phases, or the copy of C */
-    size_t bytes; /* of C */
+    size_t bytes; /* bytes of the copy of C */
 };
 
 /* The largest memory of a phase; false: a phase needs a plan, and may fail. */

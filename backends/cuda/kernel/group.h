@@ -96,7 +96,7 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
     keep_behind(d);
     if (held >= 0)
         release(a, held);
-    if (PARTED && !keep)        /* everything was hidden */
+    if (PARTED && !keep)        /* no product ran, since all steps were hidden */
         clear(d);
 }
 

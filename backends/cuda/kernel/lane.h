@@ -155,8 +155,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         flush_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
 }
 
-/* Stores the sums and destroys them: for any layout of C, they move through the first one's
- * register, as in put_any. */
+/* Stores the sums to a C of any layout.  Since registers cannot be indexed, sums move through the
+ * first one's register, as in put_any, so they are destroyed. */
 DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
 {
     if constexpr (!DIRECT) {

@@ -34,7 +34,9 @@ DEVICE int limbs_at_b(const multiply_args &a, struct task t)
     return t.product * a.each_b + t.j * BN;
 }
 
-/* Exact plans go through the rows of a task's accumulator one after another. */
+/* The number of rows of the product table that one pass of a task multiplies.  Exact plans run the
+ * rows of the task's accumulator one after another; row_at and step_at map a step of this sequence
+ * to its row and its step of k. */
 DEVICE int rows_of(struct task t)
 {
     return ONE_EACH ? 1 : FIRST[t.acc + 1] - FIRST[t.acc];
@@ -440,7 +442,7 @@ template <int n> DEVICE void promote(double (&total)[n], const double (&part)[n]
     UNROLL for (int i = 0; i < n; i++)
         total[i] = add64(total[i], part[i]);
 }
-/* For exact sums. */
+/* Integer totals: the parts are exact integers, also where they are floats. */
 template <int n, class sum> DEVICE void promote(int32_t (&total)[n], const sum (&part)[n])
 {
     UNROLL for (int i = 0; i < n; i++)

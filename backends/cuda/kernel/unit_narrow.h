@@ -137,7 +137,7 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
 enum { SPLITS = CHUNK < PIECE };
 struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; float up[TI][TJ]; };
 
-/* The exponent with which a sum enters. */
+/* The exponent that a sum has in the alignment of a block. */
 DEVICE int32_t narrow_exponent(float x)
 {
     int32_t e = (int32_t)(float_bits(x) >> 23 & 255) - 127;
@@ -146,7 +146,7 @@ DEVICE int32_t narrow_exponent(float x)
     return x == 0 && !MODEL.zeros ? NO_EXPONENT : e;
 }
 
-/* Finds the exponents with which four slots enter. */
+/* Finds the exponents that the products of four slots have in the alignment of a block. */
 DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];

@@ -51,7 +51,8 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
 {
     int64_t count = part[3] * step / size;
 
-    static const char zeros[64 * 8];    /* for the longest piece of a line */
+    /* zeros in the place of a missing line: the longest piece that is read */
+    static const char zeros[64 * 8];
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LINES = KERNEL_LANES };      /* in a task */
+enum { LINES = KERNEL_LANES };      /* lines in a task */
 
 static int64_t words_of(int64_t k)
 {
