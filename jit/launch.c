@@ -151,7 +151,7 @@ static void dump_way(limber_context *ctx, const struct step *s)
 
 struct launching {
     limber_context *ctx;
-    const struct problem *p; /* as it is launched */
+    const struct problem *p; /* the problem as it is launched */
     const struct scan_result *f;
     struct entry *e;
     struct maps maps;

@@ -50,6 +50,6 @@ bool limber_prepared_scan(struct limber_prepared *o, struct diag *d);
  * that names `what`, if the elements have changed. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d);
 bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, struct diag *d);
-void limber_prepared_drop(struct limber_prepared *o); /* or NULL */
+void limber_prepared_drop(struct limber_prepared *o); /* frees it; NULL is fine */
 
 #endif

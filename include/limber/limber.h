@@ -75,8 +75,9 @@ typedef enum limber_kernels {
                             later calls */
     LIMBER_KERNELS_PREBUILT, /* those that are part of the library: nothing is compiled, libLLVM is
                                 not needed.  The interpreter computes what they do not serve */
-    LIMBER_KERNELS_SPECIALISED /* those made for one plan: the first call compiles, or on_miss says
-                                  what it does */
+    /* specialised kernels alone, each compiled for one plan: the first call compiles, or on_miss
+     * says what it does */
+    LIMBER_KERNELS_SPECIALISED
 } limber_kernels;
 
 typedef struct limber_config {
@@ -161,8 +162,8 @@ typedef enum limber_promise {
  *             change signs).  With complex alpha or beta, t = A B is made so in C's format; then
  *             chains of [Re alpha, -Im alpha, Re beta, -Im beta] and [Im alpha, Re alpha, Im beta,
  *             Re beta] times [Re t, Im t, Re c, Im c], without beta of the first two.
- * Vectors     levels 1 and 2 before a BLAS (docs/blas.md) have the bits of the product of matrices
- *             that they stand for: dot and gemv of a column of gemm, symv of symm, trmv of trmm,
+ * Vectors     the BLAS routines of levels 1 and 2 that Limber intercepts (docs/blas.md) have the
+ *             bits of the product of matrices that they stand for: dot and gemv of a column of gemm, symv of symm, trmv of trmm,
  *             ger and axpy of gemm with k = 1, asum of |x| times ones.  Bands count as full
  *             matrices, triangles as trmm's, but for signs of zero.  trmm begins a row's sum where
  *             its block of 128 rows begins (upper) or at 0 (lower).  nrm2 is the square root of the
@@ -211,13 +212,13 @@ typedef struct limber_contract {
                            LIMBER_CONTRACT_FAST needs one.  Two names, "NARROW+WIDE": the first
                            multiplies tiles of A and B that both suit it, the second the others.
                            The second serves all where a product is not cut into tiles */
-    int slices; /* of ozaki1-*: slices of each operand; of ozaki2*: moduli; 1 to 64, 0: the library
-                   counts.  LIMBER_CONTRACT_FAST keeps the operands' bits that this many hold,
-                   and report.bound covers the loss.  With 0, ozaki1-* estimates a count, and
-                   errors are two to six decimal orders above native's, more where exponents lie
-                   apart: docs/accuracy.md.  Other contracts refuse a count that is too small, and
-                   take more moduli, but no more slices, than they need.  Other schemes refuse a
-                   count */
+    /* ozaki1-*: number of slices of each operand; ozaki2*: number of moduli; 1 to 64, 0: the
+     * library counts.  LIMBER_CONTRACT_FAST keeps the operands' bits that this many hold, and
+     * report.bound covers the loss.  With 0, ozaki1-* estimates a count, and errors are two to six
+     * decimal orders above native's, more where exponents lie apart: docs/accuracy.md.  Other
+     * contracts refuse a count that is too small, and take more moduli, but no more slices, than
+     * they need.  Other schemes refuse a count */
+    int slices;
     limber_split split;
     const limber_unit *unit; /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
     limber_statistics *statistics; /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The
@@ -239,9 +240,9 @@ typedef struct limber_part {
     char scheme[32];
     char kernel[33]; /* the kernel's key, as in limber_report */
     int rows; /* limb products kept */
-    double bound; /* as in limber_report, of this part */
+    double bound; /* error bound of this part, as in limber_report */
     int64_t m, n; /* rows of A and columns of B that it reads, whole or in tiles */
-    double share; /* of the product's multiply-adds */
+    double share; /* share of the product's multiply-adds */
     double cost, seconds; /* predicted and measured seconds; a plan measures nothing: 0 */
     int group[2]; /* index of A's group of rows and of B's group of columns: limber_cut */
     unsigned kinds[2]; /* bit c: tiles of kind c (limber_tile_kind) of A, of B; 0: whole lines */
@@ -413,8 +414,9 @@ typedef struct limber_queue {
                            stream */
     void *workspace; /* memory that the call may use, the device's in the stream's order, aligned
                            to 256 bytes; NULL: the library's own */
-    size_t bytes; /* of the workspace; with less than `best` of limber_workspace the call works
-                           in smaller parts */
+    /* size of the workspace in bytes; with less than `best` of limber_workspace the call works in
+     * smaller parts */
+    size_t bytes;
     limber_capture capture;
 } limber_queue;
 

@@ -15,7 +15,7 @@ struct simulated {
     const char *text;
     limber_unit u;
     int64_t m, n, k;
-    int kind; /* of values */
+    int kind; /* kind of values (any_matrix) */
     const char *in, *out; /* formats; NULL: f32 */
     bool transposed, counts, swamped_only;
     double alpha, beta; /* both 0: not passed */

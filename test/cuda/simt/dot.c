@@ -36,7 +36,7 @@ bool simt_model(int kind, int capability, bool columns, struct model *m)
 
     if (kind < SIMT_F16 || kind > SIMT_E5M2)
         return false;
-    if (columns && kind >= SIMT_E4M3) /* the instruction is that of all narrow floats */
+    if (columns && kind >= SIMT_E4M3) /* one instruction multiplies all narrow float formats */
         snprintf(name, sizeof name, "%s-e3m2 in=%s", family, formats[kind].name);
     else
         snprintf(name, sizeof name, "%s-%s", family, formats[kind].name);
