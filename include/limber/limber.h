@@ -73,8 +73,9 @@ typedef enum limber_kernels {
     LIMBER_KERNELS_BOTH, /* prebuilt kernels at once.  Where a plan is used so much that it pays, a
                             thread of the context's compiles a specialised kernel, which serves
                             later calls */
-    LIMBER_KERNELS_PREBUILT, /* those that are part of the library: nothing is compiled, libLLVM is
-                                not needed.  The interpreter computes what they do not serve */
+    /* prebuilt kernels alone, which are part of the library: nothing is compiled, libLLVM is not
+     * needed.  The interpreter computes what they do not serve */
+    LIMBER_KERNELS_PREBUILT,
     /* specialised kernels alone, each compiled for one plan: the first call compiles, or on_miss
      * says what it does */
     LIMBER_KERNELS_SPECIALISED
@@ -163,13 +164,13 @@ typedef enum limber_promise {
  *             chains of [Re alpha, -Im alpha, Re beta, -Im beta] and [Im alpha, Re alpha, Im beta,
  *             Re beta] times [Re t, Im t, Re c, Im c], without beta of the first two.
  * Vectors     the BLAS routines of levels 1 and 2 that Limber intercepts (docs/blas.md) have the
- *             bits of the product of matrices that they stand for: dot and gemv of a column of gemm, symv of symm, trmv of trmm,
- *             ger and axpy of gemm with k = 1, asum of |x| times ones.  Bands count as full
- *             matrices, triangles as trmm's, but for signs of zero.  trmm begins a row's sum where
- *             its block of 128 rows begins (upper) or at 0 (lower).  nrm2 is the square root of the
- *             sum of squares.  If that sum is below 2^-800 or above 2^800 (f32: 2^-100, 2^100), x
- *             is first scaled by the power of two that brings its largest element into [1, 2).
- *             rot rounds each product and each sum.
+ *             bits of the product of matrices that they stand for: dot and gemv of a column of
+ *             gemm, symv of symm, trmv of trmm, ger and axpy of gemm with k = 1, asum of |x| times
+ *             ones.  Bands count as full matrices, triangles as trmm's, but for signs of zero.
+ *             trmm begins a row's sum where its block of 128 rows begins (upper) or at 0 (lower).
+ *             nrm2 is the square root of the sum of squares.  If that sum is below 2^-800 or above
+ *             2^800 (f32: 2^-100, 2^100), x is first scaled by the power of two that brings its
+ *             largest element into [1, 2). rot rounds each product and each sum.
  * Substitution  trsm and trsv solve blocks of 256 rows, and in these blocks of 32, counted from row
  *             0.  One product, alpha B - A X, subtracts from a block the rows X that were solved
  *             before.  In a block of 32 each operation is rounded: x_r = (x_r - a_rq x_q - ...) /
