@@ -68,8 +68,8 @@ constexpr bool IS_BINARY = is_binary(RESULT) && !ALPHA && !BETA;
 #if DOUBLES
 typedef double short_columns[DOUBLES];
 
-/* Computes columns of doubles, whose sums are exact: docs/accuracy.md, "Arithmetic of the
- * kernels". */
+/* Computes columns of doubles.  Their sums are exact, since doubles.c makes the constants so that
+ * all partial sums stay below 2^53. */
 DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
                             short_columns (&column)[FOUR])
 {

@@ -181,8 +181,9 @@ FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64
         column[d] = FMA(share, all_d(-CFG(c).product[d]), column[d]);
 }
 
-/* Computes integers as sums of columns.  Column d has weight 2^(column_bits d) and is below 2^53.
- * Sixteen at once share the loads of constants. */
+/* Computes integers as sums of columns.  Column d has weight 2^(column_bits d) and is below 2^53:
+ * at most 49 residues of 8 bits times 39 bits of P/p_l, or 29 of 11.2 bits times 36 bits.  Sixteen
+ * integers at once share the loads of constants. */
 FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                      v8d low[KERNEL_COLUMNS], v8d high[KERNEL_COLUMNS])
 {
