@@ -167,6 +167,8 @@ static bool is_whole(const struct depthwise *d)
     return d->backward && d->stride[1] == 2;
 }
 
+/* True if depthwise_whole.h computes the image gradient of a 3 x 3 window with stride 2, all phases
+ * at once. */
 static bool has_whole(const struct depthwise *d)
 {
     return MASKS_ARE_FREE && !d->nhwc && d->r == 3 && d->s == 3 && d->stride[0] == 2 &&
@@ -199,6 +201,7 @@ static bool is_direct(const struct depthwise *d)
            (apart || ((d->r == 1 || d->dilate[0] == 1) && across_of(d) == 1));
 }
 
+/* The number of parts of at most `most` that make up `all`. */
 static int64_t parts(int64_t all, int64_t most)
 {
     return (all + most - 1) / most;
@@ -246,6 +249,7 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *
     p->slots = p->direct ? 1 : (p->height - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
+/* The piece of the result that a task computes. */
 static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t lanes, int64_t task)
 {
