@@ -55,6 +55,8 @@ DEVICE void note(uint64_t &most, int64_t re, int64_t im)
 constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
                             SIDES[0].f.kind == LIMBER_KIND_UINT;
 
+/* Stores Re + Im, or Re - Im, of each number, and the largest magnitude of all parts of integers.
+ */
 KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;

@@ -12,8 +12,10 @@
 
 enum { BAND = 8 };      /* consecutive tiles of one column, which share panels in L2 */
 
+/* A tile of C: row i and column j of tiles, product of a batch, and accumulator (exact plans). */
 struct task { int acc, i, j, product; };
 
+/* The task with this number; consecutive ones go down a column of tiles, band by band. */
 DEVICE struct task task_at(const multiply_args &a, int index)
 {
     int tiles = a.tiles_m * a.tiles_n, rest = index % tiles, band = rest / (BAND * a.tiles_n);
@@ -68,6 +70,7 @@ DEVICE int column_of(int j, int q, int l) { return 8 * j + 2 * (l & 3) + (q & 1)
 
 /* ---- exact totals in memory ------------------------------------------------------------------ */
 
+/* Stores a total, or adds it to an earlier one of 64 bits. */
 DEVICE void put_total(const result_args &r, int acc, int64_t i, int64_t j, int64_t v, bool first)
 {
     char *at = r.totals + acc * r.total_size + i * r.total_pitch;
@@ -172,6 +175,7 @@ DEVICE void put_residues_of(const result_args &r, int acc, int64_t i0, int64_t j
             }
 }
 
+/* Replaces sums by their residues modulo the accumulator's modulus. */
 template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
 {
     UNROLL for (int i = 0; i < MI; i++)
@@ -230,6 +234,7 @@ DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base
            (r.n - j0 >= columns || !(r.n & 1));
 }
 
+/* Address of element (i, j) of a C with constant strides. */
 DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
 {
     return (char *)r.c.data + (base + i * r.c.row + j * r.c.col) * RESULT.size;
