@@ -83,6 +83,7 @@ struct pair_map {
                                     are not */
 };
 
+/* Address of element (line, p) of a complex matrix that is seen as a real one. */
 PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct pair_map *m = v->pairs;

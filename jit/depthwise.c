@@ -334,6 +334,7 @@ static bool sums_are_exact(struct attempt *at)
     return exact;
 }
 
+/* Runs with plain sums if a scan shows that they are exact. */
 static enum ran run_exact(struct attempt *at)
 {
     double start = at->r ? limber_now() : 0, end;
@@ -506,6 +507,7 @@ static void copy_windows(const struct depthwise *d, const struct result_row *of,
     }
 }
 
+/* Task: computes a row of results by sums of pairs on gathered windows. */
 static void run_row(void *arg, int64_t task, int worker)
 {
     struct running *x = arg;
@@ -554,6 +556,7 @@ static void run_channel(void *arg, int64_t task, int worker)
             run_row(x, task * rows + y, worker);
 }
 
+/* Runs by chains in binary64 where FP32 allows, else by sums of pairs. */
 static enum ran run_pairs(struct attempt *at)
 {
     const double begin = at->r ? limber_now() : 0;

@@ -137,6 +137,7 @@ struct specials {
     const struct kernel_config *config;
 };
 
+/* Task: classifies the elements of some lines of A or B (positive, negative, infinite, NaN). */
 static void run_classes(void *arg, int64_t task, int worker)
 {
     struct specials *s = arg;
@@ -149,12 +150,14 @@ static void run_classes(void *arg, int64_t task, int worker)
                         right ? c->n : c->m, c->k, right ? task - tasks : task);
 }
 
+/* True if kernels need to know which elements NaN and infinities decide. */
 static bool looks_for_specials(const struct kernel_config *f)
 {
     return f->side[0].limb_kind != LIMB_KIND_half && f->unit != UNIT_model &&
            (f->side[0].limb_kind != LIMB_KIND_whole || f->unit == UNIT_exact || f->norms);
 }
 
+/* Classifies both operands' elements if the scan found NaN or infinities. */
 static void find_specials(struct specials *s, const struct kernel_config *f, const struct call *c,
                           char *memory)
 {
@@ -366,6 +369,7 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     return l.way;
 }
 
+/* Implements backend.small: sums in pairs of doubles, by the code for this CPU. */
 static int64_t small(const struct call *c, const struct target *t, limber_format a, limber_format b,
                      limber_format to, double allowed)
 {

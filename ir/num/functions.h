@@ -197,6 +197,7 @@ struct fn_power {
 
 #define FN_WIDE 760 /* bound of results in binary64: e^-760 is zero there */
 
+/* e^x with its parts, for x clipped to [-bound, bound]: e^x = (m + l) s t. */
 PRIM struct fn_power fn_power(double x, double bound)
 {
     struct fn_power e;
@@ -220,6 +221,7 @@ PRIM struct fn_power fn_power(double x, double bound)
     return e;
 }
 
+/* e^x as a pair. */
 PRIM struct fn_pair fn_power_pair(struct fn_power e)
 {
     return fn_pair(e.m * e.s * e.t, e.l * e.s * e.t);
@@ -458,6 +460,8 @@ struct fn_angle {
 
 #define FN_FAR 0x1p20 /* beyond it fn_far reduces x */
 
+/* Reduces an angle of moderate size to the nearest multiple of pi/2, by a constant in three parts.
+ */
 PRIM struct fn_angle fn_near(double x)
 {
     struct fn_angle y;
@@ -525,6 +529,7 @@ PRIM void fn_circular(struct fn_angle y, double *s, double *c)
     *c = FN_FMA(z, q, -y.r * y.l);
 }
 
+/* The sine of a reduced angle plus `quarter` times pi/2 (1: the cosine). */
 PRIM struct fn_pair fn_sine(struct fn_angle y, uint64_t quarter)
 {
     double s, c;
@@ -550,6 +555,7 @@ PRIM struct fn_pair fn_tangent(struct fn_angle y)
     return fn_select(y.n & 1, u, fn_pair(y.r, (s - y.r * c) / (1 + c)));
 }
 
+/* y, but x itself where x is 0, to keep its sign. */
 PRIM struct fn_pair fn_keep_zero(struct fn_pair y, double x)
 {
     return fn_select(x == 0, fn_pair(x, 0), y);
