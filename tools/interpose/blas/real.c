@@ -96,7 +96,7 @@ static struct interpose_found *find(const char *name, const void *caller)
 
     if (known || (known = interpose_find(name, caller)))
         return known;
-    if (limber_blas_only(name, caller, &f))
+    if (limber_blas_designated(name, caller, &f))
         return interpose_keep(name, NULL, f, when);
     f = limber_blas_next(name);
     if (f && !is_copy(f))
