@@ -460,8 +460,7 @@ struct fn_angle {
 
 #define FN_FAR 0x1p20 /* beyond it fn_far reduces x */
 
-/* Reduces an angle of moderate size to the nearest multiple of pi/2, by a constant in three parts.
- */
+/* Subtracts the nearest multiple of pi/2, in three parts, from an angle of moderate size. */
 PRIM struct fn_angle fn_near(double x)
 {
     struct fn_angle y;

@@ -55,7 +55,7 @@ struct piece {
     int64_t planes; /* planes of the image that a window sees, over all of its inputs */
     int64_t slots, row; /* packed rows in each plane; elements of each */
     bool direct; /* the image is read in place */
-    /* lanes are channels; turned: although the image is NCHW, which is transposed */
+    /* by_channel: lanes are channels; turned: so they are, after transposing an NCHW image */
     bool turned, by_channel;
     bool twins; /* a vector holds two rows of the result */
     int64_t shift; /* unused lanes before the first channel, so that later vectors are aligned */
