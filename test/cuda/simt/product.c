@@ -456,6 +456,7 @@ static struct product *product_of(const struct meeting *m, int thread)
     return lane_of(m, thread)->arg;
 }
 
+/* The sum that lives in the registers of the product being issued; made at its first product. */
 static struct sum *find_sum(struct group *g, const struct meeting *m)
 {
     const struct product *first = product_of(m, 0);
@@ -472,6 +473,7 @@ static struct sum *find_sum(struct group *g, const struct meeting *m)
     return s;
 }
 
+/* True if a thread's registers of a sum still hold what issue_product put there. */
 static bool is_poison(const struct sum *s, int thread)
 {
     for (int i = 0; i < s->n / 2; i++)
@@ -509,6 +511,7 @@ static uint32_t *element_of(struct sum *s, int row, int column)
     return s->value + thread * (s->n / 2) + column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
 }
 
+/* Requires all threads of a warpgroup to issue the same product. */
 static void check_products(const struct group *g, const struct meeting *m)
 {
     const struct product *first = product_of(m, 0);
@@ -527,6 +530,7 @@ static void check_products(const struct group *g, const struct meeting *m)
             engine_fail("the warps of a warpgroup have committed different numbers of groups");
 }
 
+/* Computes a warpgroup's product at once, but poisons its registers until group_wait. */
 static void issue_product(struct group *g, const struct meeting *m, int kind)
 {
     static uint32_t *to[64 * 256];
@@ -595,6 +599,8 @@ void group_commit(void)
     meeting_end(m);
 }
 
+/* Writes the sums of all products up to commit group `upto` to a warp's registers, which must not
+ * have changed since. */
 static void retire(struct group *g, const struct meeting *m, int warp, uint32_t upto)
 {
     for (struct sum *s = g->sums; s; s = s->next) {
