@@ -112,25 +112,26 @@ struct call {
     struct spread each_a, each_b, each_c; /* where groups lie; a step of 0: all read one matrix */
     const struct conv *conv; /* NULL, or the convolution whose maps a, b and c are */
     const void *alpha, *beta; /* in the result's format (integers: i64); NULL: 1, 0 */
-    const struct mask *mask_a, *mask_b; /* with arrays per line, if the plan scales; else NULL.  For
-                                           several groups one after the other, or of a common
-                                           matrix */
+    /* masks of the operands, with arrays per line if the plan scales lines; else NULL.  Several
+     * groups have their lines one after the other, or share those of a common matrix */
+    const struct mask *mask_a, *mask_b;
     const struct keeper *keep[2]; /* keep limbs of a, of b; NULL: limbs are not kept */
     const struct runner *runner;
-    const limber_allocator *allocator; /* of memory that grows with the operands; NULL: malloc */
+    /* allocates memory whose size grows with the operands; NULL: malloc */
+    const limber_allocator *allocator;
     const struct launch_memory *launch_memory; /* NULL: the launch takes its own */
     size_t workspace_limit; /* bytes; the launch works in parts that fit */
     size_t workspace; /* out: peak bytes */
     int64_t overflow; /* out: elements that did not fit (wrap=0) */
     int64_t recomputed; /* out: elements that were summed again, exactly */
     int64_t recomputed_ns; /* out: nanoseconds that took, summed over workers */
-    uint64_t seed; /* of the model's stochastic rounding */
+    uint64_t seed; /* seed of the simulated unit's stochastic rounding */
     struct unit_counts counts; /* out: if the plan counts */
     int device; /* index of the backend's device */
     const limber_queue *queue; /* the caller's stream; NULL: the backend's own */
     const struct guard *guard; /* NULL: masks are those of the data */
     const struct finisher *finish; /* NULL: none */
-    bool finished; /* out: `finish` was applied to all elements; a backend need not */
+    bool finished; /* out: `finish` was applied to all elements; if not, the caller applies it */
     bool dry; /* true: only counts overflow, and stores nothing */
     uint32_t ways; /* allowed ways; only WAY_windows and WAY_unpacked are tested */
     enum way_id way; /* out: the way that computed */
@@ -144,7 +145,7 @@ struct vector_sums {
     int64_t m, k, row, col, step;
     const void *a, *x;
     void *sum;
-    bool more; /* sums go on: the first product begins a chain that is not a sum's first */
+    bool more; /* `sum` holds sums of earlier products, to which the first chain is added */
 };
 
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.
@@ -197,7 +198,9 @@ struct depthwise {
     int64_t filter[5]; /* strides of the filters in elements: output, input, plane, row, column */
     int64_t to[5]; /* strides of the result in elements: image, output, plane, row, column */
     int size;
-    bool nhwc, is_unsigned, add; /* bytes of the image are unsigned; the result is added */
+    /* nhwc: a pixel's channels are contiguous; is_unsigned: bytes of the image are; add: results
+     * are added to what `result` holds */
+    bool nhwc, is_unsigned, add;
     bool backward, gradient;
     const void *image, *filters;
     void *result;
@@ -274,7 +277,7 @@ struct numbers {
 struct epilogue {
     const struct steps *steps;
     limber_format compute; /* binary32 or binary64 */
-    limber_rounding rounding; /* of the results when they are stored */
+    limber_rounding rounding; /* rounding of results to the format in which they are stored */
     bool once; /* limber_apply, one function: its value is rounded to `compute` only if that is
                   binary32, and its operands are never rounded */
     int64_t planes, rows, cols;
@@ -346,7 +349,8 @@ struct pairs_job {
 
 /* Operations of backends whose devices have memory of their own. */
 struct device_ops {
-    bool (*holds)(const void *p, int device); /* false: host memory */
+    /* true if p is in this device's memory, false if in the host's */
+    bool (*holds)(const void *p, int device);
     bool (*compile_scan)(limber_format f, const struct target *, const struct dump *, struct blob *,
                          struct diag *);
     /* Scans one operand, or two of one format together. */
@@ -446,7 +450,7 @@ struct backend {
 };
 
 struct launch_memory_ops {
-    size_t (*bytes)(const struct kernel *, const struct call *); /* of one launch */
+    size_t (*bytes)(const struct kernel *, const struct call *); /* bytes that one launch needs */
     bool (*alloc)(const struct call *, size_t bytes, struct launch_memory *, struct diag *);
     void (*free)(const struct call *, const struct launch_memory *);
 };

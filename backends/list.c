@@ -14,8 +14,8 @@ const struct backend *const limber_backends[] = {
     &limber_backend_llvm,
 #endif
     &limber_backend_interp,
-    &limber_backend_cuda,       /* only by name: copies of host operands would cost more */
-    NULL
+    /* used only if named, since copying operands from host memory would cost more than it saves */
+    &limber_backend_cuda, NULL
 };
 
 void limber_target_complete(struct target *t)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long products of small matrices take in Python: limber.matmul, and NumPy with Limber before
-its BLAS, beside NumPy alone.
+"""Times products of small matrices in Python: limber.matmul, NumPy with liblimber_blas preloaded,
+and NumPy alone.
 
     python python_calls.py                          # a table, some seconds
     python python_calls.py --sizes 4,16 --json

@@ -29,7 +29,8 @@ ATTR(width, INT, "") /* mask: largest emax-lsb+1 of one line: bits of its scaled
 ATTR(sig, INT, "") /* mask: largest number of significant bits of one element */
 ATTR(sign, WORD, LIMBER_WORDS(LIMBER_SIGNS)) /* mask, limbs: negative values occur or not */
 ATTR(special, INT, "") /* mask: 1 when NaN or Inf occur */
-ATTR(reach, INT, "") /* mask: bits of scaled integers if all lines share one scale; absent: many */
+/* mask: bits of scaled integers if all lines share one scale; absent: too many to be useful */
+ATTR(reach, INT, "")
 ATTR(unit, WORD, LIMBER_WORDS(LIMBER_UNITS)) /* products */
 ATTR(chunk, INT, "") /* products: longest chain in one accumulator of the unit */
 ATTR(sums, WORD, LIMBER_WORDS(LIMBER_SUMS)) /* products: how floats are summed */

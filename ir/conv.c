@@ -6,7 +6,8 @@
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* How an attribute is kept: each = 0 is a number, else a list of `each` numbers per dimension. */
+/* Relates an attribute of a node to a field of conv_geometry.  each: 0 for a number, otherwise how
+ * many entries a list has per dimension. */
 static const struct field {
     enum attr attr;
     size_t offset, each;
@@ -72,8 +73,8 @@ bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometr
 
 enum { PIECE = 16 }; /* bytes that GPUs fetch at once */
 
-/* Channels of a group, padded so that every pixel begins at a multiple of 16 bytes.  Without
- * padding where it would more than double them. */
+/* Channels of a group, padded so that every pixel begins at a multiple of 16 bytes.  There is no
+ * padding if it would more than double the number of channels. */
 static int64_t padded_channels(int64_t channels, int bytes)
 {
     int64_t each = bytes < PIECE ? PIECE / bytes : 1;
@@ -131,8 +132,9 @@ static bool is_phase(const struct conv *c)
     return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;
 }
 
-/* Adds the planes of three-dimensional filters.  A window covers all of them, so they are further
- * rows, unless k takes the planes as channels or a phase leaves some out. */
+/* Adds the planes (depth) of three-dimensional filters to a map for two dimensions.  Planes lie
+ * behind each other like rows, so they are mapped as further rows.  They keep an index of their own
+ * if k counts them with the channels (order=rsc) or if a phase skips some of them. */
 static void deepen_filters(struct patch *w, const struct conv *c)
 {
     if (!c->geometry.deep)
@@ -264,8 +266,8 @@ static void set_order(struct patch *w, const struct conv *c, int bytes)
     w->depth = padded_channels(w->channels, bytes);
 }
 
-/* Filters are images of the window's size that give one pixel each.  In NCHW and in the order of
- * memory (crs) they are rows of a matrix. */
+/* Maps filters as images that have the window's size and give one pixel each.  In NCHW with k in
+ * the order of memory (crs), the map is a plain matrix whose rows are filters. */
 static void map_filters(struct index_map *m, const struct conv *c, int bytes)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -351,7 +353,8 @@ static void map_image(struct index_map *m, const struct conv *c)
 
 /* ---- backward: data -------------------------------------------------------------------------- */
 
-/* Lines are channels; k runs over the filters that read them. */
+/* Maps filters for the gradient of the image: lines are its channels, and k runs over the filters
+ * that read them. */
 static void map_filters_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -465,7 +468,8 @@ static void map_image_back(struct index_map *m, const struct conv *c)
 
 /* ---- backward: filters ----------------------------------------------------------------------- */
 
-/* Lines are filters; k runs over the pixels of their result. */
+/* Maps dy for the gradient of the filters: lines are filters, and k runs over the pixels of their
+ * results. */
 static void map_gradient_of_result(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;

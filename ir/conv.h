@@ -55,7 +55,9 @@ struct index_map {
 struct lattice {
     int64_t begin, stride, pixels; /* dx: first pixel, distance, number of pixels */
     int64_t first, step, taps; /* window: first element, distance, number of elements */
-    int64_t at, dilate; /* dy: index that meets begin and first; step back per element */
+    /* dy: index that pixel `begin` and element `first` multiply; its decrease per further
+     * element */
+    int64_t at, dilate;
 };
 /* The lattice of a phase, or of a convolution without strides.  of: 0 down, 1 across, 2 depth. */
 struct lattice limber_conv_lattice(const struct conv *c, int of);
@@ -77,8 +79,8 @@ void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *
 /* The map of operation op: filters, patches or image.  bytes: size of a limb's element, which sets
  * the padding of order=rsc. */
 void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes);
-/* Filters of backward data are read whole (part 0) or phase by phase.  A phase reads the window
- * from one element on, in steps: part 1 + the place of that element. */
+/* The number of parts in which filters are read.  Part 0 is the whole window.  Backward data with
+ * strides reads them phase by phase: part 1 + p has every stride-th element from element p on. */
 int64_t limber_conv_parts(const struct conv *c);
 int64_t limber_conv_part(const struct conv *c);
 /* Sets the phase that reads this part; false: none does. */

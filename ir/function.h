@@ -3,8 +3,9 @@
 #ifndef LIMBER_FUNCTION_H
 #define LIMBER_FUNCTION_H
 
-/* Parameters of a call.  Exponents of e are clamped to [-bound, bound]: for results in narrow
- * formats no power may become zero or infinite before it is rounded; in binary64 it must. */
+/* Parameters of a function.  Arguments of e^x are clamped to [-bound, bound]: if the result's
+ * format is narrower than binary64, e^x must not become zero or infinite before it is rounded; if
+ * it is binary64, e^x must. */
 struct fn_args {
     double p, q, bound;
     int odd; /* 1: values are rounded to odd, since a narrower format rounds them again */

@@ -128,6 +128,7 @@ bool limber_mask_subset(struct mask *out, const struct mask *m, const struct til
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
+/* The smallest step that is at least x; beyond the last step, x rounded up to a multiple. */
 static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
 {
     for (size_t i = 0; i < n; i++)
@@ -140,18 +141,22 @@ static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
  * of scaled integers are the class ANY. */
 enum { ANY = 1 << 16 };
 
+/* The smallest step that is at least x; ANY beyond the last step. */
 static int64_t one_of(const int *steps, size_t n, int64_t x)
 {
     return x > steps[n - 1] ? ANY : up_to(steps, n, x, 1);
 }
 
+/* The class of a line's bits. coarse: few classes, for small products; all: of all lines together.
+ */
 static int64_t width_class(int64_t x, bool coarse, bool all)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
     /* 164: all moduli hold 2^12 products of two such operands */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    /* !all: `accumulator` is hardly slower for operands in single doubles, and needs no kernel */
+    /* !all: wider ones are ANY, because for them `accumulator` is hardly slower on elements of one
+     * double, and needs no kernel */
     return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
 }
 
@@ -164,6 +169,7 @@ static int64_t spread_class(int64_t x, bool coarse)
     return coarse ? one_of(few, COUNT(few), x) : (x + 3) / 4 * 4;
 }
 
+/* The class of an element's significant bits. coarse: few classes, for small products. */
 static int64_t sig_class(int64_t x, bool coarse)
 {
     static const int steps[] = { 0, 8, 11, 16, 22, 24, 53, 64, 113, 128 };

@@ -28,7 +28,7 @@ OP(image, 1, 1, A(groups) | A(layout) | A(direction), EXACT)  /* m x n as y */
 OP(whole, 1, 1, 0, MANY)   /* converted as it is */
 OP(hilo, 1, 1, A(axis) | A(top) | A(shift), MANY)
 OP(slices, 1, 1, A(axis) | A(bits) | A(step) | A(sign), MANY)
-OP(quantize, 1, 1, A(axis), MANY)   /* as the model loads it */
+OP(quantize, 1, 1, A(axis), MANY)   /* rounded and scaled as the simulated unit loads it */
 OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign), MANY)
 
 /* products: the sums of the table's limb products, and what the products left out sum up to */

@@ -18,7 +18,7 @@ enum step_op { STEP_function, STEP_add, STEP_sub, STEP_mul, STEP_div, STEP_max, 
 struct epilogue_step {
     enum step_op op;
     limber_function function;
-    int operand[2]; /* a function has only the first; VALUE_number: number[i] */
+    int operand[2]; /* functions have one operand; VALUE_number stands for number[i] */
     double number[2]; /* constant operands; for a function its parameters p and q */
 };
 

@@ -60,7 +60,7 @@ struct patch {
     int64_t h, w; /* size of the image */
     int64_t r, s; /* size of the window; if depth is 0, p = (c*r + y)*s + x */
     int64_t depth; /* else p = (y*s + x)*depth + c: channels with padding, in elements */
-    int64_t channels; /* from c = channels on are zero */
+    int64_t channels; /* c >= channels is padding, which reads as zero */
     int64_t oh, ow; /* size of the result; line = (image*oh + y)*ow + x */
     int64_t t; /* 0: two dimensions; else c = channel*t + plane of the window */
     int64_t d, od; /* planes of the image and of the result: image = i*od + plane */
@@ -83,6 +83,7 @@ struct pair_map {
                                     are not */
 };
 
+/* Address of element (line, p) of a complex matrix that is seen as a real one. */
 PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct pair_map *m = v->pairs;

@@ -187,7 +187,7 @@ struct running {
     double allowed; /* pairs: error before rounding, as a coefficient of |A||B|; 0: none */
     atomic_llong slow; /* elements that pairs left uncertain */
     char *rooms, *own; /* plan.room bytes per worker; own: memory to be freed, or NULL */
-    size_t bytes; /* of all rooms */
+    size_t bytes; /* bytes of all rooms */
 };
 
 static void start_running(struct running *x, const limber_context *ctx, const struct problem *p)
@@ -259,7 +259,8 @@ static void fill_report(const struct running *x, const char *scheme, double boun
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
-    const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* k u, as for direct */
+    /* k u, the relative error bound of one chain of k FMAs */
+    const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24);
     const bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
     const double begin = r ? limber_now() : 0;
     struct running x;
@@ -333,6 +334,7 @@ static bool sums_are_exact(struct attempt *at)
     return exact;
 }
 
+/* Runs with plain sums if a scan shows that they are exact. */
 static enum ran run_exact(struct attempt *at)
 {
     double start = at->r ? limber_now() : 0, end;
@@ -505,6 +507,7 @@ static void copy_windows(const struct depthwise *d, const struct result_row *of,
     }
 }
 
+/* Task: computes a row of results by sums of pairs on gathered windows. */
 static void run_row(void *arg, int64_t task, int worker)
 {
     struct running *x = arg;
@@ -553,6 +556,7 @@ static void run_channel(void *arg, int64_t task, int worker)
             run_row(x, task * rows + y, worker);
 }
 
+/* Runs by chains in binary64 where FP32 allows, else by sums of pairs. */
 static enum ran run_pairs(struct attempt *at)
 {
     const double begin = at->r ? limber_now() : 0;

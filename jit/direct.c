@@ -53,8 +53,8 @@ struct direct {
     const struct problem *p;
     struct product_shape shape;
     struct spread a, b, c; /* addresses of the groups' matrices */
-    const struct scaling *scaling; /* or NULL */
-    limber_kernel code; /* the function of this shape, or NULL */
+    const struct scaling *scaling; /* alpha and beta; NULL: C = A B or C += A B */
+    limber_kernel code; /* the specialised function of this shape; NULL: none */
     atomic_bool refused; /* out: there is no code for this machine */
 };
 

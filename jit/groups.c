@@ -10,7 +10,8 @@ struct spread limber_groups_a(const struct problem *p)
     return (struct spread){ p->each_a ? 0 : p->step_a * p->fa.size, p->each_a };
 }
 
-/* The integers of pairs may be stored narrower than they are read. */
+/* Says where the groups' matrices of B lie.  Steps are in bytes of memory, where integers of
+ * complex numbers may be narrower than they are read. */
 struct spread limber_groups_b(const struct problem *p)
 {
     int64_t size = p->b.pairs && p->b.pairs->stored ? p->b.pairs->stored : p->fb.size;

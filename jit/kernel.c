@@ -236,6 +236,7 @@ static bool add_recordable(limber_context *ctx, const struct problem *p,
     return true;
 }
 
+/* Finds the call that was made ready before, since a capture cannot scan. */
 static bool find_recordable(limber_context *ctx, const struct problem *p, struct recordable *w,
                             struct diag *d)
 {
@@ -255,6 +256,8 @@ static bool find_recordable(limber_context *ctx, const struct problem *p, struct
                                "once before, with LIMBER_CAPTURE_READY");
 }
 
+/* Records a call into a stream's capture, with a guard that checks at replay that the data still
+ * suits. */
 static bool run_recorded(limber_context *ctx, const struct problem *p, struct report *r,
                          struct diag *d)
 {
@@ -312,6 +315,7 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
     return true;
 }
 
+/* Finds or makes the kernel, waiting for it, and runs it. */
 static bool run_kernel(limber_context *ctx, const struct problem *p, const struct scan_result *f,
                        const struct kernel_key *key, struct report *r, struct diag *d)
 {
@@ -400,6 +404,8 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
     return true;
 }
 
+/* Runs a call as its contract wishes while the kernel is not ready: waits, refuses, or begins in
+ * the interpreter. */
 static bool run_or_await(limber_context *ctx, const struct problem *p, const struct scan_result *f,
                          const struct kernel_key *key, struct report *r, struct diag *d)
 {

@@ -151,7 +151,7 @@ static void dump_way(limber_context *ctx, const struct step *s)
 
 struct launching {
     limber_context *ctx;
-    const struct problem *p; /* as it is launched */
+    const struct problem *p; /* the problem as it is launched */
     const struct scan_result *f;
     struct entry *e;
     struct maps maps;
@@ -240,6 +240,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
     return call;
 }
 
+/* Task: launches a group of a batch. */
 static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
 {
     struct launching *l = arg;
@@ -295,6 +296,8 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s,
     return l;
 }
 
+/* Runs all groups of a step. dry: only tests whether results fit; memory: NULL, or what was
+ * allocated for several steps. */
 static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct guard *guard,
                      const struct launch_memory *memory, struct diag *d)
 {
@@ -355,6 +358,7 @@ static bool run_steps(limber_context *ctx, struct step *s, int count,
     return ok;
 }
 
+/* True if all backends of these steps can be given their memory beforehand. */
 static bool all_take_memory(const struct step *s, int count)
 {
     for (int i = 0; i < count; i++)

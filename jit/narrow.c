@@ -30,7 +30,7 @@ struct narrowed {
     uint8_t *to; /* where this call converts to; NULL: bytes exist already */
     int64_t tasks;
     limber_prepared *source, *kept; /* NULL, or the caller's prepared operand, and its bytes */
-    enum narrow_state state; /* of `source` */
+    enum narrow_state state; /* whether `source` has a copy as bytes */
 };
 
 struct job {
@@ -40,11 +40,11 @@ struct job {
     struct narrowed of[2];
     atomic_bool other; /* an element is not representable as such a byte */
     int size; /* bytes of an element of the result */
-    double unit; /* of sums */
+    double unit; /* a sum s stands for s unit */
     bool (*again)(struct attempt *); /* computes the product of the bytes */
     const struct finisher *finish; /* the caller's, applied to the floats; or NULL */
     struct output_view c, sums; /* i32 sums of a binary32 result are stored in place of it */
-    int64_t rows, length; /* of the result: dense rows */
+    int64_t rows, length; /* number and length of the result's dense rows */
 };
 
 /* ---- which calls are served ------------------------------------------------------------------ */
@@ -208,6 +208,7 @@ static bool narrow_elements(const struct job *j, const struct narrowed *x, int64
                           ldexp(1, x->exponent), low, high, to, count);
 }
 
+/* Task: converts a piece of an operand to bytes; an element that no byte holds ends the attempt. */
 static void run_narrow(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
@@ -260,12 +261,14 @@ static void finish_straight(const struct finisher *self, int64_t row, int64_t ro
         j->finish->block(j->finish, row, rows, col, cols);
 }
 
+/* finish_straight for a product that the backend computes transposed. */
 static void finish_turned(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                           int64_t cols)
 {
     finish_straight(self->turned, col, cols, row, rows);
 }
 
+/* Task: converts a piece of the integer sums to the result's floats. */
 static void run_widen(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
@@ -337,6 +340,8 @@ static void hand_over_bytes(const struct problem *p, struct narrowed *x, const s
                                               p->shape ? 1 : v->p);
 }
 
+/* The product of bytes that stands for p. *finished: out: the backend has converted the sums to C.
+ */
 static struct problem problem_of(const struct problem *p, struct job *j, bool *finished)
 {
     struct problem q = *p;
@@ -358,6 +363,7 @@ static struct problem problem_of(const struct problem *p, struct job *j, bool *f
     return q;
 }
 
+/* Runs the product of bytes; false leaves C untouched. */
 static bool run_bytes(limber_context *ctx, const struct problem *p, struct job *j, bool *finished,
                       struct report *r)
 {
@@ -404,6 +410,7 @@ static void alloc_kept(limber_context *ctx, struct narrowed *x)
     x->state = NARROW_elsewhere;
 }
 
+/* Gives up bytes of a prepared operand that this call was to make. */
 static void free_kept(limber_context *ctx, struct narrowed *x)
 {
     if (x->state != NARROW_to_make || x->kept)

@@ -64,6 +64,8 @@ static struct limbs *add_limbs(struct limber_prepared *o, const struct keeping *
     return l;
 }
 
+/* keeper.alloc: the prepared limbs for a kernel, or memory to pack them into; NULL if the call
+ * must pack its own. */
 static struct kept *take_limbs(void *self, int variant, size_t bytes)
 {
     const struct keeping *of = self;
@@ -86,6 +88,7 @@ static struct kept *take_limbs(void *self, int variant, size_t bytes)
     return l ? &l->kept : NULL;
 }
 
+/* Makes limbs available to other calls once they are packed. */
 static void mark_packed(void *self, struct kept *kept)
 {
     const struct keeping *of = self;
@@ -95,6 +98,7 @@ static void mark_packed(void *self, struct kept *kept)
     pthread_mutex_unlock(&of->operand->lock);
 }
 
+/* Ends a call's use of limbs, after which they may be dropped. */
 static void release_limbs(void *self, struct kept *kept)
 {
     const struct keeping *of = self;

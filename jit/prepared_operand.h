@@ -26,9 +26,10 @@ struct limber_prepared {
     limber_matrix x;
     int64_t rows, cols;
     bool left, checks;
-    limber_operation operation; /* the one that reads these filters; GEMM: it is a matrix */
-    struct conv conv; /* of filters */
-    int64_t parts, groups; /* of filters; else 1 */
+    /* the operation that reads these filters; GEMM: the operand is a matrix */
+    limber_operation operation;
+    struct conv conv; /* the convolution to which filters belong */
+    int64_t parts, groups; /* parts of the window, and groups, of filters; else 1 */
     struct mask *mask; /* [part][group] */
     XXH128_hash_t hash;         /* 0 for elements in device memory */
     size_t bound;
@@ -49,6 +50,6 @@ bool limber_prepared_scan(struct limber_prepared *o, struct diag *d);
  * that names `what`, if the elements have changed. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d);
 bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, struct diag *d);
-void limber_prepared_drop(struct limber_prepared *o); /* or NULL */
+void limber_prepared_drop(struct limber_prepared *o); /* frees it; NULL is fine */
 
 #endif

@@ -16,12 +16,12 @@
 struct problem {
     limber_contract contract;
     const limber_conv *shape;       /* NULL: gemm */
-    struct conv conv;               /* of a convolution */
+    struct conv conv;               /* geometry and sizes of a convolution */
     int64_t m, n, k, groups;
     limber_format fa, fb, fc;
     struct view a, b;
-    struct index_map map_a, map_b;  /* of a convolution; a and b point to them */
-    struct pair_map pairs_a, pairs_b; /* of complex matrices; a and b point to them */
+    struct index_map map_a, map_b;  /* index maps of a convolution; a and b point to them */
+    struct pair_map pairs_a, pairs_b; /* index maps of complex matrices; a and b point to them */
     struct output_view c;
     int64_t step_a, step_b, step_c; /* elements from one group to the next */
     /* NULL, or addresses of the groups' matrices, which replace data and steps */
@@ -33,11 +33,13 @@ struct problem {
     enum counts count; /* which events are counted */
     bool transposed; /* a and b are the caller's b and a, transposed, and so is c */
     bool fine; /* a part of a large product: a kernel for finer classes of sizes pays */
-    int roundings; /* of a part of a mixed product: as in struct plan */
-    struct first_pass first_pass; /* of a part: chosen for the whole product */
+    int roundings; /* part of a mixed product: roundings of an element, as in struct plan */
+    /* part of a mixed product: the first pass that was chosen for the whole product */
+    struct first_pass first_pass;
     limber_prepared *kept[2]; /* a, b if they are prepared; else NULL */
     int64_t kept_part; /* prepared filters: index of the window's part (ir/conv.h); else 0 */
-    const struct finisher *finish; /* of a product of one group; NULL: none */
+    /* epilogue of each block, for a product of one group; NULL: none */
+    const struct finisher *finish;
     bool *finished; /* out: finish was called for all elements; if not, the caller does it */
 };
 

@@ -89,6 +89,7 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 
 /* ---- the background thread ------------------------------------------------------------------- */
 
+/* A place for a shape; NULL if the shape has one already or all are taken. */
 static struct place *free_place(struct place *set, const struct product_shape *s)
 {
     struct place *found = NULL;

@@ -19,7 +19,7 @@ struct made {
 struct shapes {
     struct place {
         _Atomic(struct made *) made;
-        atomic_uint_fast64_t hash; /* of the shape that is being counted */
+        atomic_uint_fast64_t hash; /* hash of the shape that is counted */
         atomic_llong saved; /* nanoseconds that a function would have saved so far */
     } place[SETS][PLACES];
 };

@@ -148,7 +148,7 @@ void limber_pairs_report(struct attempt *x)
 static enum ran run(struct attempt *x)
 {
     const struct problem *p = x->p;
-    const int64_t lines = p->m > p->n ? p->m : p->n; /* of a product with a vector */
+    const int64_t lines = p->m > p->n ? p->m : p->n; /* lines of a product with a vector */
     struct small s = { .ctx = x->ctx, .p = p, .tasks = 1 };
     const double start = x->r ? limber_now() : 0;
 

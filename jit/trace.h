@@ -19,6 +19,7 @@ void limber_trace_stage(struct trace *s, int number, const char *pass, const str
 /* A pass_watch.visit that writes the stages that changed something. */
 void limber_trace_pass(void *trace, const char *pass, const struct plan *p);
 void limber_trace_end(struct trace *s, const struct plan *p, const struct target *target);
+/* Closes the folder and frees the last stage. */
 void limber_trace_clear(struct trace *s);
 /* A dump.file; user is the trace. */
 void limber_trace_file(void *trace, const char *name, const char *data, size_t size);

@@ -19,10 +19,10 @@ struct vectors {
     limber_context *ctx;
     const struct problem *p;
     int64_t m, k, row, col, step, to; /* to: elements from one element of C to the next */
-    int64_t rows; /* of a task */
+    int64_t rows; /* rows of a task */
     struct scaling scaling;
     bool scales;
-    limber_format fa, fx; /* of the matrix and of the vector */
+    limber_format fa, fx; /* formats of the matrix and of the vector */
     int size; /* bytes of a number in sums */
     double alpha, beta;
 };

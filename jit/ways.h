@@ -11,7 +11,7 @@
 struct attempt {
     limber_context *ctx;
     const struct problem *p; /* the call; ways with a plan get it with C's rows contiguous */
-    struct report *r; /* or NULL */
+    struct report *r; /* the report; NULL: none is wanted */
     struct diag *d;
     const struct way *const *at; /* the way that is tried next */
     /* Try the list with another call, for ways that turn this call into one. */

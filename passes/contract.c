@@ -120,7 +120,8 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "c: %s is for operands; results are signed integers or floats",
                            limber_format_name(c, name, sizeof name));
-    if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER) /* no zero for the padding */
+    /* powers of two have no zero, which padding needs */
+    if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %s has no zero; bf16 and f32 hold its numbers",
                            a.kind == LIMBER_KIND_POWER ? "a" : "b",
@@ -250,9 +251,9 @@ limber_contract limber_three_products_part(const limber_contract *k)
     return part;
 }
 
-/* A scheme that needs no scan: `native`, or `accumulator` where results must be correct or in bits.
- * NULL for other promises, and for formats of more than eight bytes, whose accumulator is too
- * long. */
+/* Names a scheme that keeps the promise without a scan of the data: `native`, or `accumulator` for
+ * correct results and those in bits.  Returns NULL for other promises, and for formats of more than
+ * eight bytes, for which the accumulator would be too long. */
 static const char *unscanned_scheme(limber_promise promise, limber_format f)
 {
     if (f.kind != LIMBER_KIND_FLOAT || f.size > 8)

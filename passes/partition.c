@@ -156,11 +156,13 @@ struct double_split {
     double seconds[2][2];
 };
 
+/* Predicted seconds of group g of one side with group `other` of the other side. */
 static double *seconds_at(struct work *w, int side, int g, int other)
 {
     return side ? &w->seconds[other][g] : &w->seconds[g][other];
 }
 
+/* Tries all cuts of a group by its blocks' bits; *best: the one that gains most so far. */
 static void try_group(struct work *w, int side, int g, int32_t *scratch, struct split *best)
 {
     const struct partition_side *s = &w->p->side[side];
@@ -205,6 +207,7 @@ static void cut_group(struct work *w, const struct split *t, int32_t *scratch)
     }
 }
 
+/* Tries all cuts of both sides' only groups at once. */
 static void try_both(struct work *w, int32_t *scratch[2], struct double_split *best)
 {
     const struct partition_side *s = w->p->side;
@@ -296,6 +299,8 @@ struct tile {
     bool zero;
 };
 
+/* Joins the masks of a tile of the partition. bits: the lowest set bit counts, not the least
+ * exponent. */
 static struct tile tile_at(const struct partition_side *s, int32_t block, int64_t c, bool bits)
 {
     const struct mask *m = s->mask;
@@ -315,6 +320,7 @@ static struct tile tile_at(const struct partition_side *s, int32_t block, int64_
     return t;
 }
 
+/* True if all exponents of a tile are within `binades` binades at and below 2^top. */
 static bool is_narrow(const struct tile *t, int top, int binades)
 {
     return t->high <= top && t->low > top - binades;
@@ -517,6 +523,8 @@ static size_t candidate_for(const char *scheme)
     return !s || s->unit == UNIT_f64 || s->unit == UNIT_exact ? ALL : s->limbs > 1 ? RANGED : BYTES;
 }
 
+/* Classifies tiles by each candidate range, and divides the product by the one predicted fastest.
+ */
 static bool cut_along_k(struct work *w)
 {
     size_t best = 0;

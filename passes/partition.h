@@ -27,8 +27,8 @@ struct partition_part {
     uint32_t keep[2]; /* bit c: tiles of class c are multiplied; 0: all tiles */
     bool adds;
     const char *scheme; /* NULL: the plan's choice */
-    int roundings; /* as in struct plan */
-    double share; /* of all multiply-adds of the product */
+    int roundings; /* roundings of an element, as in struct plan */
+    double share; /* share of the product's multiply-adds */
     double seconds; /* predicted */
 };
 

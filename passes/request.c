@@ -160,7 +160,8 @@ int limber_slices_needed(const struct product_request *r, const struct mask *a,
 
 /* ---- the first pass of a correct result ------------------------------------------------------ */
 
-enum { GAIN = 16 }; /* least number of bits, of both operands, that it must save: two moduli */
+/* a first pass must save at least so many bits, added over both operands: two moduli */
+enum { GAIN = 16 };
 
 /* Bits of scaled integers without a first pass: all, or as many as a contract in bits asks for. */
 static int full_bits(const struct product_request *r, const struct mask *m)
@@ -170,7 +171,8 @@ static int full_bits(const struct product_request *r, const struct mask *m)
     return r->contract->promise == LIMBER_CONTRACT_BITS && need < m->width ? need : m->width;
 }
 
-/* A correct result also keeps every contract in bits. */
+/* Elements that the first pass leaves uncertain are computed exactly.  So `bits` gets a first pass,
+ * too: a correctly rounded result keeps it. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided)
 {
@@ -199,9 +201,12 @@ static int first_pass_class(int bits, bool coarse, bool wide)
     return 0;
 }
 
-/* X = x 2^(bits - 1 - E) is cut by less than 1, pairs of doubles by 2, so the integer sum has an
- * error below 2^(kbits + bits + 3).  Its rounding is certain unless it lies that close to a
- * midpoint of two neighbours, which are 2^(1 - sig) of it apart. */
+/* Returns how many bits a first pass keeps of each element; 0: there is no first pass.  least: log2
+ * of the smallest sampled |sum|, relative to the product of its two lines' largest powers of two.
+ * An element x of a line whose largest exponent is E is cut to X = trunc(x 2^(bits - 1 - E)), which
+ * loses less than 1 (a double-double: 2), so an integer sum of 2^kbits products is off by less than
+ * 2^(kbits + bits + 3).  Its rounding is certain unless the sum lies that close to a midpoint of
+ * two neighbours, which are 2^(1 - sig) of the sum apart. */
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least)
 {

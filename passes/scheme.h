@@ -42,9 +42,9 @@ int limber_slice_step(const char *name, int kbits);
 /* The gemm of a stated plan and its operands. */
 struct stated {
     int gemm, a, b; /* indices of nodes */
-    struct type type; /* of the gemm */
+    struct type type; /* type of the gemm's value */
     limber_format fa, fb; /* operands as stored */
-    limber_format result; /* of the epilogue */
+    limber_format result; /* format of the epilogue's value */
     const struct node *ma, *mb; /* the arg nodes with the masks; valid until a node is added */
     const struct node *out; /* the epilogue */
     bool wraps; /* the result is an integer that wraps */

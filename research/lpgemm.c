@@ -13,17 +13,18 @@ static const char *const names[KEYS] = {
     "groupedCumulativeLength", "targetFloatType", "roundingType", "quantLayer", "seed",
 };
 
-/* Values as they stand, and the lines they stand in (0: nowhere). */
+/* The value of each key as written, and its line number; 0: the key is absent. */
 struct settings {
     struct word value[KEYS];
     int line[KEYS];
 };
 
 struct reader {
-    struct settings all, layer, other;  /* other: of layers that are not asked for */
+    /* other: settings of layers that the caller did not ask for */
+    struct settings all, layer, other;
     struct settings *now;
     const char *wanted;
-    bool met;                           /* the wanted layer's section */
+    bool met;                           /* the wanted layer's section has been read */
     int line;
     struct diag *d;
 };
@@ -48,7 +49,7 @@ static struct word trim(struct word w)
     return w;
 }
 
-/* Without blanks and quotes around it. */
+/* Removes surrounding blanks and one pair of quotes. */
 static struct word bare(struct word w)
 {
     w = trim(w);
@@ -57,7 +58,7 @@ static struct word bare(struct word w)
     return trim(w);
 }
 
-/* The word as text in small letters without blanks; false: too long. */
+/* Copies the word in lower case without blanks; false if it is empty or too long. */
 static bool small(struct word w, char name[MAX_NAME])
 {
     size_t n = 0;
@@ -131,7 +132,7 @@ static bool read_seed(const struct reader *r, const struct settings *s, const ch
     return true;
 }
 
-/* What the settings describe: nothing without a format. */
+/* Builds the unit that the settings describe; leaves it empty if they name no format. */
 static bool describe(const struct reader *r, const struct settings *s, limber_unit *unit)
 {
     char format[MAX_NAME], seed[MAX_NAME], groups[2 * MAX_NAME + 32] = "", text[8 * MAX_NAME];
@@ -157,7 +158,7 @@ static bool describe(const struct reader *r, const struct settings *s, limber_un
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-/* A line of *at without its comment; false at the end. */
+/* Reads the next line of *at, without its comment; false at the end of the text. */
 static bool next_line(const char **at, struct word *line)
 {
     const char *s = *at;
@@ -219,7 +220,7 @@ static bool assignment(struct reader *r, struct word line)
         return bad(r, r->line, "key", name, "cannot hold for one layer");
     r->now->value[k] = trim(v);
     r->now->line[k] = r->line;
-    /* every value must be good by itself, also of a layer that nobody asks for */
+    /* check the value at once, since those of other layers are not used later */
     alone.value[k] = r->now->value[k];
     alone.line[k] = r->line;
     if (k == ROUNDING) {
@@ -229,7 +230,7 @@ static bool assignment(struct reader *r, struct word line)
     return describe(r, &alone, &ignored);
 }
 
-/* Is the wanted layer, or for NULL any, one of those to quantise? */
+/* *listed: the key quantLayer is absent or names the wanted layer; without a wanted layer, any. */
 static bool is_listed(struct reader *r, int *listed)
 {
     struct word v = r->all.value[LAYERS];

@@ -7,18 +7,19 @@
 #include "ir/ir.h"
 #include "limber/research.h"
 
-/* lpgemm.c: limber_unit_lpgemm with its reason. */
+/* lpgemm.c: limber_unit_lpgemm that also says, in d, why it failed. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d);
 
-/* A sum of k products under study, as limber_reveal has it. */
+/* A sum of k products whose order is to be found; the fields are limber_reveal's arguments. */
 struct revealed_sum {
     limber_reveal_fn *call;
     void *user;
     int64_t k;
     limber_format operand, result;
 };
-/* reveal.c: the order as text, and words of a unit that sums so, or nothing. */
+/* reveal.c: writes the order of additions as text, and the description of a simulated unit that
+ * adds in this order, if there is one. */
 bool limber_reveal_order(const struct revealed_sum *, struct text *tree, struct text *words,
                          struct diag *);
 

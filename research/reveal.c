@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The order in which an implementation sums k products, from its results alone.
- *
- * One product is M, another is -M, all others are 1, which vanish beside M.  What is left are the
- * ones that are added after M and -M have met: k less the number of terms below the node where the
- * two meet.  These numbers of all pairs with one term are the nodes on its way to the root; terms
- * with equal numbers hang from the same node.  Where sums cannot count to k, some of the ones are
- * there at a time.  Roundings that are not to nearest leave multiples of M's last place, too.
- *
- *   source  Xie, Chen, Yan, Lin, FPRev, USENIX ATC 2025: section 4 (the basic tree, and nodes of
- *           more than two terms) */
+ * Finds the order in which an implementation sums k products from its results alone.  One product
+ * is M, another is -M, and all others are 1, so small that they vanish beside M.  The result counts
+ * the ones that were added after M and -M cancelled, so k minus it is the number of terms below the
+ * tree node where the two terms meet.  For one term, these numbers with all others are the sizes of
+ * the nodes on its path to the root; terms with equal numbers hang from the same node.  If sums
+ * cannot count to k, only some of the ones are set at a time.  Roundings other than to nearest also
+ * leave multiples of M's last place.  source Xie, Chen, Yan, Lin, FPRev, USENIX ATC 2025: section 4
+ * (the basic tree, and nodes of more than two terms) */
 #include "research/reveal.h"
 
 #include <math.h>
@@ -22,7 +20,7 @@ void limber_reveal_clear(const struct reveal *r)
         r->a[p] = r->b[p] = 0;
 }
 
-/* Factors of a power of 2. */
+/* Sets product p to 2^exponent, half of the exponent in each factor. */
 void limber_reveal_power(const struct reveal *r, int64_t p, int exponent)
 {
     const int half = exponent >= 0 ? exponent / 2 : -(-exponent / 2);
@@ -39,7 +37,7 @@ bool limber_reveal_ask(struct reveal *r, double *sum)
     return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, "the sum under study failed");
 }
 
-/* Does one product 2^exponent come back? */
+/* *back: the sum of the one product 2^exponent among zeros is 2^exponent. */
 static bool comes_back(struct reveal *r, int exponent, bool *back)
 {
     double sum;
@@ -52,7 +50,7 @@ static bool comes_back(struct reveal *r, int exponent, bool *back)
     return true;
 }
 
-/* The last exponent from `good` towards `end` that comes back. */
+/* Finds by bisection the exponent farthest from `good` towards `end` that comes_back() confirms. */
 static bool find_end(struct reveal *r, int good, int end, int *found)
 {
     bool back;
@@ -70,7 +68,7 @@ static bool find_end(struct reveal *r, int good, int end, int *found)
     return true;
 }
 
-/* The powers of 2 that are products and results. */
+/* Finds the ranges of exponents that products may have and that results return unchanged. */
 static bool find_range(struct reveal *r)
 {
     const limber_format operand = r->sum->operand, result = r->sum->result;
@@ -92,7 +90,7 @@ static bool find_range(struct reveal *r)
     return true;
 }
 
-/* Whether terms i and j, 1 and 2^-bits, are summed without loss. */
+/* *kept: terms i = 1 and j = 2^-bits are added without loss. */
 static bool keeps(struct reveal *r, int64_t i, int64_t j, int bits, bool *kept)
 {
     double sum;
@@ -106,7 +104,8 @@ static bool keeps(struct reveal *r, int64_t i, int64_t j, int bits, bool *kept)
     return true;
 }
 
-/* Bits behind the first that sums keep, of the first term and another. */
+/* Finds how many bits behind the leading one sums keep: the fewer of those of terms 0 and 1, and of
+ * terms 0 and k - 1. */
 static bool find_bits(struct reveal *r)
 {
     int most = r->unit - r->bottom;
@@ -118,7 +117,7 @@ static bool find_bits(struct reveal *r)
         int good = 0, bad = r->bits + 1;
 
         while (bad - good > 1) {
-            /* as many as the result's format has are tried first, and one more */
+            /* first try the fraction bits of the result's format, and one more: the usual cases */
             const int guess = r->sum->result.frac_bits + (good == r->sum->result.frac_bits);
             const int middle = guess > good && guess < bad ? guess : (good + bad) / 2;
             bool kept;
@@ -134,7 +133,8 @@ static bool find_bits(struct reveal *r)
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-/* Ones that are left of those from *next on, as many as a sum counts. */
+/* Sets terms i and j to M and -M, and up to r->counted others, from *next on, to 1.  Adds to *all
+ * the ones that the sum still contains, and moves *next on. */
 static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, int64_t *all)
 {
     const double last = ldexp(1, r->large - r->bits - 1);
@@ -163,7 +163,8 @@ static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, in
     return true;
 }
 
-/* Terms below the node where terms i and j meet; 0 after a failure. */
+/* Returns the number of terms below the lowest tree node that has both i and j; 0 after a
+ * failure. */
 static int64_t meet(struct reveal *r, int32_t i, int32_t j)
 {
     int64_t left = 0;
@@ -174,7 +175,7 @@ static int64_t meet(struct reveal *r, int32_t i, int32_t j)
     return r->sum->k - left;
 }
 
-/* As splitmix64 mixes. */
+/* Hashes x as the generator splitmix64 does. */
 uint64_t limber_reveal_mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15;
@@ -191,7 +192,7 @@ int32_t limber_reveal_leaf(struct tree *t, int32_t leaf)
     return t->nodes++;
 }
 
-/* A tree is known by the terms below each of its nodes. */
+/* Hashes the sets of terms below all inner nodes; trees with the same sets have the same hash. */
 uint64_t limber_reveal_hash(const struct tree *t)
 {
     uint64_t sum = 0;
@@ -215,7 +216,7 @@ void limber_reveal_hang(struct tree *t, int32_t node, int32_t child)
 
 struct term {
     int32_t leaf;
-    int64_t meets; /* with the first of its group */
+    int64_t meets; /* terms below the node where it meets the group's first term */
 };
 
 static int by_meeting(const void *a, const void *b)
@@ -225,7 +226,8 @@ static int by_meeting(const void *a, const void *b)
     return x->meets != y->meets ? (x->meets < y->meets ? -1 : 1) : x->leaf < y->leaf ? -1 : 1;
 }
 
-/* The tree of terms, the first of which meets the others as they say; -1 after a failure. */
+/* Builds the tree of `count` terms from term[i].meets, the size of the node where term i meets term
+ * 0.  Returns its root; -1 after a failure. */
 static int32_t build(struct reveal *r, struct term *term, int64_t count)
 {
     int32_t node = limber_reveal_leaf(&r->found, term[0].leaf), parent, child;
@@ -238,8 +240,8 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
             ;
         parent = limber_reveal_leaf(&r->found, -1);
         limber_reveal_hang(&r->found, parent, node);
-        /* Terms that meet `first` below this node are one child.  Children that meet here at once
-         * are siblings. */
+        /* Terms that meet `first` in a smaller node belong to one child with it; all children of
+         * this node are siblings. */
         for (int64_t first = i, same; first < end; first = same) {
             for (int64_t j = first + 1; j < end; j++)
                 if ((term[j].meets = meet(r, term[first].leaf, term[j].leaf)) == 0)
@@ -265,7 +267,7 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
 
 /* ---- as text --------------------------------------------------------------------------------- */
 
-/* Terms [i, end) of a list that are as far apart as the first two. */
+/* Returns the end of the arithmetic progression of term numbers that begins at item i. */
 static int32_t stretch(const struct branch *node, const int32_t *item, int32_t i, int32_t count)
 {
     int32_t end = i + 1;
@@ -277,7 +279,7 @@ static int32_t stretch(const struct branch *node, const int32_t *item, int32_t i
     return end;
 }
 
-/* A node of more than two terms, and of no sums. */
+/* True for a node with more than two children, all of which are terms: they are added at once. */
 static bool is_block(const struct reveal *r, int32_t at)
 {
     if (r->found.node[at].children < 3)
@@ -290,7 +292,7 @@ static bool is_block(const struct reveal *r, int32_t at)
 
 static void print_node(const struct reveal *r, int32_t at, struct text *out);
 
-/* Separated by commas; of terms in a row the first and the last. */
+/* Prints items separated by commas; three or more equally spaced terms as first..last[:step]. */
 static void print_items(const struct reveal *r, const int32_t *item, int32_t count,
                         struct text *out)
 {
@@ -328,7 +330,7 @@ static int32_t largest_child(const struct reveal *r, int32_t at)
     return largest;
 }
 
-/* Children but one, which may be -1. */
+/* Lists the children of a node except `but` (-1: all); returns their number. */
 static int32_t list_children(const struct reveal *r, int32_t at, int32_t but, int32_t *item)
 {
     int32_t count = 0;
@@ -339,7 +341,8 @@ static int32_t list_children(const struct reveal *r, int32_t at, int32_t but, in
     return count;
 }
 
-/* [x, y, z]: y is added to x, then z; {x, y, z}: at once.  item: room for all of its terms. */
+/* Prints a chain of additions: [x, y, z] adds y to x, then z to the sum; {x, y, z} adds them at
+ * once.  item: space for twice as many indices as the node has terms. */
 static void print_path(const struct reveal *r, int32_t at, int32_t *item, struct text *out)
 {
     const struct branch *node = r->found.node;
@@ -410,8 +413,9 @@ static int bits_of(int64_t count)
     return bits;
 }
 
-/* Ones so many binades below M, `counted` at a time; fewer, or none, where numbers do not reach so
- * far. */
+/* Chooses the exponents of M and of the ones for sums that count `counted` ones at a time, each at
+ * least `beyond` binades below M.  Counts fewer if the range of numbers is too narrow; false if it
+ * is too narrow for one. */
 static bool set_attempt(struct reveal *r, int64_t counted, int beyond)
 {
     const int span = r->top - r->bottom;
@@ -449,11 +453,12 @@ static bool find_tree(struct reveal *r, struct term *term)
     return r->root >= 0;
 }
 
-/* In turn: ones that vanish beside M in a sum to nearest; so few that what other roundings leave
- * beside them is seen; ones as far below M as numbers reach, because units keep more bits of terms
- * that they add at once.  The first tree that a unit's words say counts, else the first that there
- * is: where blocks keep many bits, ones that have been added up vanish no more, and the tree is
- * another.  The first failure is the one that is told. */
+/* Tries three settings of the ones: (1) just small enough to vanish beside M when sums round to
+ * nearest; (2) so few of them that what other roundings leave is still visible; (3) as far below M
+ * as numbers reach, since fused blocks keep more bits of the terms that they add at once.  The
+ * result is the first tree for which a unit's description exists; without one, the first tree.
+ * (With fused blocks of many bits, sums of ones no longer vanish, so the tree may be wrong.)  If
+ * all settings fail, the first error is reported. */
 static bool try_attempts(struct reveal *r, struct term *term, struct text *tree, struct text *words)
 {
     const int64_t k = r->sum->k, all = (int64_t)1 << (r->bits < 30 ? r->bits : 30);

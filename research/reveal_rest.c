@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What special numbers tell of a unit beside its order, formats and roundings: how far down and of
- * which terms fused blocks are aligned, scales of blocks of operands, roundings at random. */
+ * Finds properties of a unit other than its order, formats and roundings, from results of special
+ * numbers: how far below the largest exponent fused blocks keep bits and which terms count for it,
+ * the scales of operand blocks, and whether it rounds stochastically. */
 #include "ir/unit/num.h"
 #include "research/reveal.h"
 
@@ -8,8 +9,8 @@
 
 /* ---- fused blocks ---------------------------------------------------------------------------- */
 
-/* Numbers in units of a sum's last place whose rounded sum tells whether `sign` times something
- * tiny beside them took part in it. */
+/* A test that shows whether a tiny term takes part in a sum: whole + half + sign tiny, in units of
+ * the sum's last place, is rounded to `kept` only if it does. */
 struct tell {
     double whole, half;
     int sign;
@@ -27,19 +28,20 @@ static struct tell tell_of(limber_rounding rounding)
     }
 }
 
-/* A factor as large as there are, beside 0: a product that is zero and has an exponent. */
+/* Makes product p zero with the largest possible exponent: 0 times the largest power of two. */
 static void put_zero(const struct reveal *r, int64_t p)
 {
     r->b[p] = ldexp(1, limber_format_emax(r->sum->operand));
 }
 
-/* The exponent of such a product. */
+/* The exponent that aligning units give the product of put_zero(). */
 static int exponent_of_zero(const struct reveal *r)
 {
     return limber_format_emax(r->sum->operand) + 1 - r->sum->operand.bias;
 }
 
-/* Products 2^e beside ones of the size of the last place of what results hold. */
+/* *kept: a product 2^e still takes part in a block's sum beside terms at the lowest bit of results.
+ * zero: the block also has a zero product of large exponent. */
 static bool tiny_is_kept(struct reveal *r, const limber_unit *u, int e, bool zero, bool *kept)
 {
     const struct tell t = tell_of((limber_rounding)u->acc.rounding);
@@ -63,7 +65,7 @@ static bool tiny_is_kept(struct reveal *r, const limber_unit *u, int e, bool zer
     return true;
 }
 
-/* Does one product stay what it is beside a zero that has an exponent? */
+/* *alone: the product 2^e is returned unchanged beside a zero product of large exponent. */
 static bool is_alone(struct reveal *r, const limber_unit *u, int e, bool *alone)
 {
     double sum;
@@ -84,7 +86,7 @@ bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
     const struct tell t = tell_of((limber_rounding)u->acc.rounding);
     const int terms = t.half != 0 ? 4 : 3, largest = r->bottom + ilogb(t.whole);
     const int cut = exponent_of_zero(r) - u->frac - 1;
-    /* of zeros that nobody put there: acc's, and those of products */
+    /* the exponent of ordinary zeros: that of acc at the start, and of products 0 x 0 */
     const int zeros = 2 * (1 - r->sum->operand.bias) > -126 ? 2 * (1 - r->sum->operand.bias) : -126;
     const bool ends = u->out.format.kind || u->group || u->split > 1 ||
                       u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL;
@@ -100,7 +102,8 @@ bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
     }
     if (u->late || ends || u->block < terms)
         return true;
-    if (r->bottom > (grid > low ? grid : low)) { /* what is smaller is cut, though sums hold it */
+    /* smaller terms are cut, although sums could hold them */
+    if (r->bottom > (grid > low ? grid : low)) {
         u->floor = r->bottom + u->frac;
     } else if (grid > low && least < grid - 1) {
         if (!tiny_is_kept(r, u, least, false, &kept))
@@ -129,7 +132,7 @@ static bool ask_two(struct reveal *r, int64_t p, double a, double b, double *sum
     return limber_reveal_ask(r, sum);
 }
 
-/* Elements from one with the same scale on: those that vanish beside a large one. */
+/* Finds how many elements share a scale: elements in the block of a large one vanish. */
 static bool find_scale_block(struct reveal *r, limber_unit *u)
 {
     const limber_format f = u->a.format;
@@ -144,14 +147,14 @@ static bool find_scale_block(struct reveal *r, limber_unit *u)
         if (sum == 1)
             return true;
     }
-    /* all of one scale: as many as are usual, or the next power of 2 */
+    /* all k elements share a scale: assume 32, or the next power of two */
     for (u->scale_block = 32; u->scale_block < r->sum->k; u->scale_block *= 2)
         ;
     return true;
 }
 
-/* The rule, and whether elements saturate, with which numbers near the end of a binade become what
- * they do. */
+/* Finds the rule for scales, and whether elements saturate: compares what numbers near the end of a
+ * binade become with every combination. */
 static bool find_scale_rule(struct reveal *r, limber_unit *u, bool *found)
 {
     const double number[] = { 1.0625, 1.53125, 1.6, 1.7, 1.75, 1.8, 1.875, 1.9, 1.9375, 1.99 };
@@ -197,7 +200,7 @@ bool limber_reveal_scale(struct reveal *r, limber_unit *u)
     bool found;
     double sum;
 
-    if (f.size > 1) /* those that scales are for have a byte */
+    if (f.size > 1) /* only formats of one byte have block scales */
         return true;
     limber_reveal_clear(r);
     if (!ask_two(r, 0, 0x1p50, 0x1p-50, &sum))
@@ -209,14 +212,15 @@ bool limber_reveal_scale(struct reveal *r, limber_unit *u)
         return true;
     if (!find_scale_block(r, &scaled) || !find_scale_rule(r, &scaled, &found))
         return false;
-    if (found) /* else operands are wider than they are said to be */
+    if (found) /* otherwise operands have more range than their stated format */
         *u = scaled;
     return true;
 }
 
 /* ---- roundings at random --------------------------------------------------------------------- */
 
-/* Is one product that has many bits another at another place? */
+/* *varies: one product with many significant bits gives different results at different
+ * positions. */
 static bool product_varies(struct reveal *r, bool *varies)
 {
     const int bits = r->sum->operand.frac_bits;
@@ -233,8 +237,8 @@ static bool product_varies(struct reveal *r, bool *varies)
     return true;
 }
 
-/* From how many sixteenths of a last place on is 1 and so much rounded up?  16: from none on;
- * 0: what comes back is neither. */
+/* Finds the smallest number of sixteenths of the last place that, added to 1, rounds up; 16: none
+ * does; 0: the result is neither neighbour. */
 static bool find_threshold(struct reveal *r, int64_t p, int *sixteenths)
 {
     const double last = ldexp(1, -r->bits);
@@ -256,8 +260,8 @@ static bool find_threshold(struct reveal *r, int64_t p, int *sixteenths)
     return true;
 }
 
-/* Roundings that are fixed go up from the first, the half or what is behind it on, also where a
- * block cuts its terms to powers of 2 before. */
+/* Detects stochastic rounding.  A deterministic rounding has one of the thresholds in `fixed`: the
+ * first sixteenth, the half or the one behind it, or a power of two that a block cuts terms to. */
 bool limber_reveal_random(struct reveal *r, bool *random)
 {
     static const int fixed =

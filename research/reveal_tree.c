@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A unit whose own tree of additions is the tree that was found. */
+ * Searches for a simulated unit whose tree of additions is the tree that was found. */
 #include "ir/unit/num.h"
 #include "research/reveal.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- the tree of a unit ---------------------------------------------------------------------- */
 
-/* What adds b to a; -1 is nothing. */
+/* Returns the node that adds b to a; -1 stands for no operand. */
 static int32_t join(struct tree *t, int32_t a, int32_t b)
 {
     int32_t node;
@@ -31,7 +31,7 @@ static int32_t term_at(struct reveal *r, const limber_unit *u, int64_t p)
     return limber_reveal_leaf(&r->said, (int32_t)limber_unit_at(u, r->sum->k, p));
 }
 
-/* Products [from, to), at most a block, added to acc. */
+/* Builds the part of the unit's tree that adds products [from, to), at most one block, to acc. */
 static int32_t say_block(struct reveal *r, const limber_unit *u, int32_t acc, int64_t from,
                          int64_t to)
 {
@@ -111,7 +111,7 @@ static int32_t say_unit(struct reveal *r, const limber_unit *u)
 
 /* ---- a unit with this tree ------------------------------------------------------------------- */
 
-/* What the order may be made of. */
+/* Block and group lengths that a unit with the tree found may have. */
 struct candidates {
     int32_t block[8], group[40];
     int blocks, groups;
@@ -127,15 +127,15 @@ static void add_group(struct candidates *c, int32_t group)
         c->group[c->groups++] = group;
 }
 
-/* The child of a node with the first term below it, which is the first of all: no other has a path
- * to it. */
+/* Returns the child that contains term 0.  It is the node's first child, and only called for nodes
+ * on the path from the root to term 0. */
 static int32_t first_child(const struct reveal *r, int32_t at)
 {
     return r->found.node[at].first;
 }
 
-/* Lengths of groups: what the first sum on the way from term 0 has where another as long is added,
- * and where the last ones are added. */
+/* Collects possible lengths of groups: sizes of sums on the path of term 0 to which an equally long
+ * sum is added, and of those nearest to the root. */
 static void find_groups(const struct reveal *r, struct candidates *c)
 {
     const struct branch *node = r->found.node;
@@ -180,7 +180,7 @@ static void find_candidates(const struct reveal *r, struct candidates *c)
     find_groups(r, c);
 }
 
-/* The sets of what was found, in order, and of the first p terms. */
+/* Sorted hashes of the term sets of all nodes found, and hashes of the sets of terms 0 to p - 1. */
 struct sets {
     uint64_t *node, *first;
     int32_t nodes;
@@ -211,7 +211,9 @@ static bool make_sets(const struct reveal *r, struct sets *s)
     return true;
 }
 
-/* Are groups sums of their own?  Else there is no need to try what is inside. */
+/* True if the revealed tree has a node for every group of u's terms, or for its mirror image where
+ * the sum runs from the last term to the first.  Otherwise no unit with these groups is a
+ * candidate, and the caller skips its blocks. */
 static bool has_groups(const struct reveal *r, const struct sets *s, const limber_unit *u)
 {
     const int64_t k = r->sum->k, length = limber_reveal_part(r, u);
@@ -244,7 +246,8 @@ static bool is_same(struct reveal *r, const struct candidates *c, const limber_u
     return limber_reveal_hash(&r->said) == c->hash;
 }
 
-/* Lanes in turn, of all products or in whole steps. */
+/* Tries units that distribute a group's products cyclically over lanes, with or without
+ * unrolling. */
 static bool find_lanes(struct reveal *r, const struct candidates *c, limber_unit *u)
 {
     for (u->lanes = 2; u->lanes <= LIMBER_UNIT_LANES; u->lanes *= 2)

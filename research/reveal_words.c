@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The words of a unit that sums in the order that was found (reveal_tree.c), with what a few more
- * products tell of its formats and roundings. */
+ * Describes a unit that sums in the order found (reveal_tree.c); a few more products reveal its
+ * formats and roundings. */
 #include "ir/unit/num.h"
 #include "research/reveal.h"
 
@@ -9,7 +9,8 @@
 
 /* ---- formats and roundings ------------------------------------------------------------------- */
 
-/* Terms that are added one behind the other, each by this rounding; as many as there are. */
+/* Up to four terms that one level of the unit's sums (acc, outer or total) adds in sequence, each
+ * addition with that level's rounding. */
 struct level {
     int32_t term[4];
     int terms;
@@ -24,7 +25,7 @@ static struct level level_at(const struct reveal *r, const limber_unit *u, int64
     return l;
 }
 
-/* Terms of a group, groups, parts. */
+/* Terms within the first group. */
 static struct level acc_level(const struct reveal *r, const limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u);
@@ -46,7 +47,7 @@ static struct level outer_level(const struct reveal *r, const limber_unit *u)
     return l;
 }
 
-/* A product of this value in units of 2^unit, as one operand where it is no power of 2. */
+/* Sets a product to value 2^unit; a value that is no power of two goes into one factor. */
 static void put(const struct reveal *r, int32_t term, double value)
 {
     const int exponent = ilogb(value) + r->unit, half = exponent / 2;
@@ -58,8 +59,8 @@ static void put(const struct reveal *r, int32_t term, double value)
     }
 }
 
-/* The sum of `count` values at a level.  less: a term behind them takes that away again, so that
- * what rounds a whole result does not hide what sums keep. */
+/* Asks for the sum of `count` values in the terms of a level.  less: one more term subtracts it
+ * again, so that the bits that sums keep are not hidden by the rounding of the whole result. */
 static bool sum_of(struct reveal *r, const struct level *l, const double *value, int count,
                    double less, double *sum)
 {
@@ -76,16 +77,18 @@ static bool sum_of(struct reveal *r, const struct level *l, const double *value,
     return true;
 }
 
-/* A rounding to `bits` bits behind the first. */
+/* A rounding to `bits` bits behind the leading one. */
 struct found {
     int bits;
     limber_rounding rounding;
 };
 
-/* How a value beside 1 is asked for: as two terms of a level, or as one factor beside 1. */
+/* How a value slightly off 1 is presented: as two terms that the unit adds (the result's own
+ * rounding removed or not), or as one factor times 1. */
 enum way { BY_SUM, BY_RESULT, BY_FACTOR };
 
-/* What becomes of sign (1 + more + 2^-bits x): more is 2^-bits or 0. */
+/* Asks how sign (1 + more + rest) is rounded; more is 0 or the last place.  *asked is false if the
+ * level has too few terms. */
 static bool ask_rounded(struct reveal *r, const struct level *l, enum way way, double more,
                         double rest, double sign, double *sum, bool *asked)
 {
@@ -103,7 +106,7 @@ static bool ask_rounded(struct reveal *r, const struct level *l, enum way way, d
     return sum_of(r, l, more != 0 ? value : two, more != 0 ? 3 : 2, way == BY_SUM ? sign : 0, sum);
 }
 
-/* The largest number of bits up to `most` that 1 + 2^-bits keeps. */
+/* Finds the largest bits <= most for which 1 + 2^-bits is kept. */
 static bool find_kept(struct reveal *r, const struct level *l, enum way way, int most, int *bits)
 {
     int good = 0, bad = most + 1;
@@ -122,7 +125,9 @@ static bool find_kept(struct reveal *r, const struct level *l, enum way way, int
     return true;
 }
 
-/* 1 and a quarter, a half and three quarters of the last place, beside even and odd numbers. */
+/* Determines how sums are rounded to f->bits bits, by adding 1/4, 1/2 and 3/4 of the last place to
+ * 1, whose last bit is even, and to 1 + last, whose last bit is odd.  Returns false if a sum
+ * fails. */
 static bool find_rounding(struct reveal *r, const struct level *l, enum way way, struct found *f)
 {
     const double last = ldexp(1, -f->bits), quarter = last / 4;
@@ -142,7 +147,8 @@ static bool find_rounding(struct reveal *r, const struct level *l, enum way way,
     }
     if (!ask_rounded(r, l, way, 0, 2 * quarter, 1, &sum, &asked))
         return false;
-    if (sum > 1) { /* where less than a half is cut before, other roundings go up, too */
+    /* rounding up and to odd remain possible: 1/4 may have been cut off before the addition */
+    if (sum > 1) {
         f->rounding = LIMBER_ROUND_AWAY;
         if (!ask_rounded(r, l, way, last, 2 * quarter, 1, &sum, &asked))
             return false;
@@ -168,7 +174,8 @@ static bool find_rounding(struct reveal *r, const struct level *l, enum way way,
     return true;
 }
 
-/* The format of steps with so many bits: by its name, with the exponents that results show. */
+/* Returns the named format with so many fraction bits whose exponent range the results show, or one
+ * made up of both.  top: the largest exponent that results return. */
 static limber_format format_of(const struct reveal *r, int bits, int top)
 {
     static const char *const names[] = { "f64", "f32", "tf32", "bf16", "f16", "e4m3", "e5m2" };
@@ -192,7 +199,7 @@ static limber_format format_of(const struct reveal *r, int bits, int top)
     return f;
 }
 
-/* Two of the largest powers of 2. */
+/* Finds what an overflow gives, by adding two of the largest powers of two. */
 static bool find_overflow(struct reveal *r, const struct level *l, limber_step *s)
 {
     const bool nearest = s->rounding == LIMBER_ROUND_NEAREST || s->rounding == LIMBER_ROUND_AWAY;
@@ -212,13 +219,13 @@ static bool find_overflow(struct reveal *r, const struct level *l, limber_step *
     return true;
 }
 
-/* Does nothing below the normal numbers of a format come back, though results hold it? */
+/* True if results return no subnormal number of f, although operands and results could hold it. */
 static bool is_flushed(const struct reveal *r, limber_format f)
 {
     return f.kind && r->low < 1 - f.bias && r->bottom == 1 - f.bias;
 }
 
-/* Do sums of a level go beyond the largest of results, and come back? */
+/* *wider: a level's sums may exceed the largest result, since 2^top + 2^top - 2^top is right. */
 static bool is_wider(struct reveal *r, const struct level *l, bool *wider)
 {
     double sum;
@@ -236,7 +243,7 @@ static bool is_wider(struct reveal *r, const struct level *l, bool *wider)
     return true;
 }
 
-/* What one behind the other is rounded to. */
+/* Finds the format and rounding of a level's additions. */
 static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
 {
     const int span = r->unit - r->bottom;
@@ -250,7 +257,7 @@ static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
         !find_rounding(r, l, BY_SUM, &f) || !is_wider(r, l, &wider))
         return false;
     *s = (limber_step){ format_of(r, f.bits, wider ? r->high : r->top), (uint8_t)f.rounding, 0 };
-    if (is_flushed(r, s->format)) { /* by this step, or by products before */
+    if (is_flushed(r, s->format)) { /* this step or the products flush subnormals: find out which */
         const double value[] = { 1.5, -1 };
 
         limber_reveal_clear(r);
@@ -266,7 +273,7 @@ static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
     return find_overflow(r, l, s);
 }
 
-/* Whether x y, beside what has the same leading bits, leaves this. */
+/* *left: x y - lead equals `rest`, so that the product kept its low bits. */
 static bool leaves(struct reveal *r, const struct level *l, double lead, const double factor[2],
                    double rest, bool *left)
 {
@@ -283,13 +290,13 @@ static bool leaves(struct reveal *r, const struct level *l, double lead, const d
     return true;
 }
 
-/* Does a factor keep 1 + 2^-bits, or a product the bits of two? */
+/* *kept: bit 2^-bits survives in a factor, or, beyond the operand's bits, in a product of two. */
 static bool keeps_bit(struct reveal *r, const struct level *l, int bits, int operand, bool *kept)
 {
     const int i = bits <= operand ? bits : (bits + 1) / 2, j = bits - i;
     const double x = 1 + ldexp(1, -i), y = j ? 1 + ldexp(1, -j) : 1, last = ldexp(1, -bits);
 
-    /* one bit is left, which a rounding of the result does not touch */
+    /* only the last bit is left in the result, so rounding cannot change it */
     return leaves(r, l, x * y - last, (double[2]){ x, y }, last, kept);
 }
 
@@ -305,7 +312,7 @@ static bool find_bit(struct reveal *r, const struct level *l, int most, int oper
         if (!keeps_bit(r, l, middle, operand, &kept))
             return false;
         *(kept ? &good : &bad) = middle;
-        if (!kept && !good && bad > 2) { /* not all: from the middle on */
+        if (!kept && !good && bad > 2) { /* not all bits are kept: start from the middle */
             if (!keeps_bit(r, l, bad / 2, operand, &kept))
                 return false;
             *(kept ? &good : &bad) = bad / 2;
@@ -315,7 +322,8 @@ static bool find_bit(struct reveal *r, const struct level *l, int most, int oper
     return true;
 }
 
-/* To fewer bits than operands have, and from which number on they are zero. */
+/* Finds whether the unit rounds operands to fewer bits than they have, and whether it flushes their
+ * subnormals. */
 static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const limber_format given = r->sum->operand;
@@ -333,7 +341,7 @@ static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u
         r->unit - f.bits > r->bottom) {
         const double x = 1 + ldexp(1, -f.bits);
 
-        /* a product that keeps more bits than a factor */
+        /* true if products keep more bits than a factor does, so the factor itself was rounded */
         if (2 * f.bits <= u->acc.format.frac_bits &&
             !leaves(r, l, 1 + ldexp(2, -f.bits), (double[2]){ x, x }, ldexp(1, -2 * f.bits), &kept))
             return false;
@@ -368,7 +376,7 @@ static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u
     return true;
 }
 
-/* Is a subnormal product zero beside a normal one? */
+/* Finds whether subnormal products are flushed to zero before they are added. */
 static bool find_mul_flush(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const limber_step step = u->mul.format.kind ? u->mul : u->acc;
@@ -388,7 +396,7 @@ static bool find_mul_flush(struct reveal *r, const struct level *l, limber_unit 
     return true;
 }
 
-/* Is a product rounded before it is added? */
+/* Finds whether products are rounded before they are added, and to what. */
 static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const int operand = u->a.format.frac_bits, acc = u->acc.format.frac_bits;
@@ -406,7 +414,7 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
         return find_mul_flush(r, l, u);
     }
     if (2 * operand <= acc || r->unit - 2 * half < r->bottom)
-        return find_mul_flush(r, l, u); /* products are exact, but for those */
+        return find_mul_flush(r, l, u); /* products are exact, but subnormal ones may be flushed */
     if (!leaves(r, l, 1 + ldexp(2, -half), (double[2]){ x, x }, ldexp(1, -2 * half), &fused))
         return false;
     if (fused)
@@ -416,8 +424,8 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
     return find_mul_flush(r, l, u);
 }
 
-/* Bits below the largest exponent that are kept of terms that are added at once: how far below a
- * pair that cancels a third term may be. */
+/* Finds `frac`, the bits below the largest exponent that a fused block keeps: how far below a pair
+ * that cancels a third term may lie and still be returned. */
 static bool find_alignment(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;
@@ -446,8 +454,9 @@ static bool find_alignment(struct reveal *r, limber_unit *u)
     return true;
 }
 
-/* Sums that keep as many bits as an alignment may have more: 2^j ones and the last bit of one, in
- * the last block, because the next alignment cuts what they have more. */
+/* Finds whether sums keep more bits than the alignment of a block (`frac`): 2^j ones and one last
+ * bit are added in the last block, since the alignment of a following block would cut the sum
+ * again. */
 static bool find_more_bits(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u) < k ? limber_reveal_part(r, u) : k;
@@ -477,8 +486,8 @@ static bool find_more_bits(struct reveal *r, limber_unit *u)
     return u->acc.format.kind;
 }
 
-/* Powers of 2, or 0, times 2^base: acc, which the first block leaves, and two products of the next
- * block. */
+/* Asks for value[0] in the first block, which becomes acc, plus two products in the next block,
+ * each a power of two or 0, times 2^base. */
 static bool ask_next(struct reveal *r, const limber_unit *u, int base, const double value[3],
                      double *sum)
 {
@@ -497,9 +506,10 @@ static bool ask_next(struct reveal *r, const limber_unit *u, int base, const dou
     return true;
 }
 
-/* What is aligned to acc loses what lies `frac` bits below it.  A sum to which acc is added late
- * keeps more, as ties of acc's tell.  There a negative term that vanishes is rounded down, and cut
- * elsewhere. */
+/* Finds whether acc is added after the products of a block were added (`late`).  Terms aligned with
+ * acc lose bits more than `frac` below it; a late acc loses fewer, which sums half-way between two
+ * numbers of acc's format show.  Then a vanishing negative term rounds the sum down; otherwise it
+ * is cut. */
 static bool find_late(struct reveal *r, limber_unit *u)
 {
     const int tie = u->acc.format.frac_bits + 1, least = u->frac > tie ? u->frac : tie;
@@ -535,7 +545,7 @@ static bool find_late(struct reveal *r, limber_unit *u)
     return true;
 }
 
-/* One more rounding of the whole: of what sums keep, the result has less. */
+/* Finds whether the result is rounded once more to fewer bits than the sums keep. */
 static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const int sums = u->total.format.kind ? u->total.format.frac_bits :
@@ -562,7 +572,7 @@ static bool find_steps(struct reveal *r, limber_unit *u)
     const struct level acc = acc_level(r, u), next = level_at(r, u, 1, k < 2 ? k : 2);
     const struct level outer = outer_level(r, u);
     const struct level total = level_at(r, u, limber_unit_part(u, k), k);
-    /* neighbours of a tree are added to each other first */
+    /* in a tree, neighbouring products are added to each other first */
     const struct level *products = u->tree ? &next : &acc;
 
     return find_step(r, &acc, &u->acc) && u->acc.format.kind &&
@@ -592,7 +602,7 @@ bool limber_reveal_words(struct reveal *r, struct text *words)
         return true;
     if (!find_steps(r, &u) || !limber_reveal_random(r, &random))
         return r->d->status == LIMBER_STATUS_OK;
-    /* which numbers such roundings draw no results tell */
+    /* results cannot tell which random numbers a stochastic rounding draws */
     if (!random && limber_unit_verify(&u, &ignored))
         limber_unit_print(&u, words);
     return true;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A NumPy program before whose BLAS the library stands, and the package limber, on an emulated
-AArch64: by whom it is run, test/aarch64.sh."""
+"""Tests NumPy with liblimber_blas preloaded, and the package limber, on an emulated AArch64.
+test/aarch64.sh runs this."""
 import itertools
 import operator
 import os

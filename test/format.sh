@@ -1,7 +1,6 @@
 #!/bin/sh
-# C is as .clang-format has it (kernel sources have none), and lines of sources have at most 100
-# characters.  Scripts and the like that long_lines.txt names still have longer ones; no other file
-# may, nor one in C.
+# Checks that C is formatted by .clang-format (except kernel sources), and that lines have at most
+# 100 characters.  Only files that long_lines.txt lists, none of them in C, may have longer lines.
 cd "$1" || exit 2
 LC_ALL=C.UTF-8
 export LC_ALL

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the test suites of NumPy, SciPy and R, each without Limber and with Limber before its BLAS,
-and compares: what fails only with Limber is a fault.
+"""Runs the test suites of NumPy, SciPy and R, each without Limber and with Limber intercepting its
+BLAS calls, and compares: what fails only with Limber is a fault.
 
 example: python3 tools/suites.py --library build/tools/interpose/blas/liblimber_blas.so numpy"""
 import argparse

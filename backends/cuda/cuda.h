@@ -62,7 +62,7 @@ struct cuda_config {
         int32_t kind; /* enum block_scaled */
         int32_t scales; /* bytes of scales for a line in one step */
     } mx;
-    int32_t parted; /* operands may hide some of their tiles */
+    int32_t parted; /* some tiles of the operands may be left out (mixed products) */
     int32_t inside; /* the multiply kernel makes the limbs */
     /* the convolution's k has the order r, s, channel; B is fetched through a window */
     int32_t rsc, window;
@@ -99,8 +99,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                         struct diag *d);
 /* source.c: prints the source of a scan of operands in side[0].f. */
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d);
-/* doubles.c: columns of P and P/p_l as doubles whose sums of residues are exact, the lowest first
- * (docs/accuracy.md, "Arithmetic of the kernels"). */
+/* doubles.c: columns of P and P/p_l as doubles, the lowest first.  A kernel's sums of residues
+ * times columns stay below 2^53 and are exact. */
 enum { CUDA_DOUBLES = 5 };
 struct cuda_doubles {
     int columns;

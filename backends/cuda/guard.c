@@ -24,6 +24,7 @@ static int64_t line_count(const struct call *c, int side)
     return limber_cuda_matrix_count(c, side) * (side ? c->n : c->m);
 }
 
+/* Divides device memory at `at` into what the guard of a recorded launch needs. */
 static struct guard_memory lay_out(cu_pointer at, const struct call *c)
 {
     const int64_t lines[2] = { line_count(c, 0), line_count(c, 1) };
@@ -48,6 +49,8 @@ size_t limber_cuda_guard_bytes(const struct call *c)
     return (size_t)lay_out(0, c).rest;
 }
 
+/* Queues the scan of an operand, and the test whether it is still within the bounds of the recorded
+ * plan. */
 static bool start_scan(struct call *c, int side, const struct guard_memory *memory, struct diag *d)
 {
     struct run r = { .kernel = c->guard->scan[side], .call = c };
@@ -97,6 +100,7 @@ static cu_pointer scale_exponents(const struct kernel *k, const struct call *c,
     }
 }
 
+/* Queues a kernel of a guarded launch, which runs if the guard's choice is `mine`. */
 static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memory *memory,
                        int32_t mine, struct diag *d)
 {
@@ -159,7 +163,7 @@ bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
     if (!check_call(k, c, d))
         return false;
     memory = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c);
-    if (!c->guard->scan[0]) {           /* a plan for any data */
+    if (!c->guard->scan[0]) { /* a plan for any data */
         memory.choice = 0;
         return run_kernel(k, c, &memory, 0, d);
     }

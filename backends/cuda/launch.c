@@ -93,6 +93,7 @@ static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
     return round_up(held_matrices(r, p, side) * line * p->scale_blocks, ALIGN);
 }
 
+/* Bytes for scales of blocks, and for the flags of tiles that a simulated unit computes in FP64. */
 static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
 {
     bool flags = r->kernel->config.mma_path == MMA_PATH_unit;
@@ -103,6 +104,7 @@ static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
                 0);
 }
 
+/* Computes the tiles of a part, its pitches, and the bytes of its limbs and totals. */
 static void lay_out(const struct run *r, struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -153,6 +155,7 @@ static int64_t span_columns(const struct run *r, const struct part *p)
     return r->images ? p->images * r->map[1].patch.oh * r->map[1].patch.ow : r->call->n;
 }
 
+/* Halves the images whose limbs are held at once, if these take more than half of the limit. */
 static bool halve_images(const struct run *r, struct part *p, size_t limit)
 {
     if (p->images < 2 || (size_t)(r->kernel->config.side[1].limbs * p->limb[1]) <= limit / 2)
@@ -452,6 +455,7 @@ static bool is_aligned(const struct run *r, int side)
            ((uintptr_t)r->view[side].data % 16 == 0 && r->each[side].step % 16 == 0);
 }
 
+/* Where a part reads an operand, and whether it can do so by whole vectors. */
 static struct origin origin_of(const struct run *r, const struct part *p, int side)
 {
     const struct view *v = &r->view[side];

@@ -210,6 +210,8 @@ static bool has_special(const struct mask *m)
     return m->special && m->line_special;
 }
 
+/* Finds what the scan on the host already knows of an operand: exponents of scales and special
+ * lines. */
 static bool find_known(const struct run *r, int side, struct known *x, struct diag *d)
 {
     int scaled = r->kernel->config.side[side].scaled;
@@ -297,6 +299,7 @@ static void stage_one(const struct run *r, const struct output_view *c,
         }
 }
 
+/* Copies C between the caller's layout and the dense staging memory. out: to the caller's. */
 static void copy_staged(const struct run *r, bool out)
 {
     struct output_view c = r->call->c, dense = r->place;
@@ -308,6 +311,7 @@ static void copy_staged(const struct run *r, bool out)
     }
 }
 
+/* True if the kernel reads C's old elements. */
 static bool reads_c(const struct run *r)
 {
     return r->kernel->config.beta || r->kernel->config.model.start_c;

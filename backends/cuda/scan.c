@@ -273,7 +273,9 @@ static bool reach_addresses(struct run *r, struct scan_job *j, cu_pointer *addre
     return true;
 }
 
-/* Copies all findings at once, and waits for them. */
+/* Copies all findings to the host by one copy.  The destination is pageable memory, for which the
+ * asynchronous copy returns only when it is complete; the caller synchronises the stream in any
+ * case. */
 static bool download_findings(struct run *r, struct host_scan *s, struct diag *d)
 {
     s->found = malloc(all_found_bytes(s));

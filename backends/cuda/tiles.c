@@ -12,8 +12,9 @@ struct block_shape {
     int64_t mr, nr, mb, nb, bytes;
 };
 
-/* Tiles for large products. side_by_side: a stage holds all limbs.  Registers limit the sums, and
- * promoted float sums; shared memory limits a stage.  A warpgroup has 64 lines. */
+/* Tiles for large products.  side_by_side: a stage in shared memory holds all limbs of its lines,
+ * otherwise one.  Registers limit a warp's tile, since they hold its sums; shared memory limits a
+ * stage.  A warpgroup (four warps) multiplies 64 rows at once. */
 static struct block_shape large_shape(const struct node *n, const struct target *t,
                                       bool side_by_side)
 {
@@ -34,25 +35,25 @@ static struct block_shape large_shape(const struct node *n, const struct target 
                            (struct block_shape){ 32, 64, 128, 128, 64 };
 }
 
-/* Chooses a tile.  A small C gets smaller blocks, which fill the device better.  They do not apply
- * where tensor cores multiply all limbs of a stage, which may be made inside the kernel by as many
- * warps as large blocks have. */
+/* Chooses a tile.  A small C gets smaller blocks, so that more of them occupy the device.  Tensor
+ * cores with all limbs side by side are an exception: their kernel may make limbs itself, and it
+ * needs as many warps for that as a large block has. */
 static struct block_shape shape_of(const struct plan *p, const struct node *n,
                                    const struct target *t, bool side_by_side)
 {
     struct block_shape s = large_shape(n, t, side_by_side);
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
-    bool tensor = limber_cuda_is_tensor_unit(u), groups = limber_cuda_reads_shared(u, t);
+    bool tensor = limber_cuda_is_tensor_unit(u), warpgroups = limber_cuda_reads_shared(u, t);
 
     if (p->size != SMALL_SIZE || (side_by_side && tensor))
         return s;
     s.nb = 64;
-    if (groups) {
+    if (warpgroups) {
         s.nr = 64;
     } else {
         s.mb = 64;
         s.mr = 32;
-        /* threads that multiply alone keep theirs */
+        /* kernels without tensor cores keep theirs */
         s.nr = tensor && limber_target_has(t, "mma") ? 32 : s.nr;
     }
     return s;

@@ -44,7 +44,8 @@ static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 
 static bool eval_image(struct eval *e, const struct node *n, struct val *v)
 {
-    (void)e, (void)n, (void)v; /* the epilogue wrote through the map */
+    /* nothing to do: the epilogue has stored its results through the image's map */
+    (void)e, (void)n, (void)v;
     return true;
 }
 
@@ -494,6 +495,8 @@ static double *line_norms(struct eval *e, int side, limber_format f, int64_t lin
     return norm;
 }
 
+/* Prepares the storing of results. chains: sums are doubles, whose error bounds need the lines'
+ * norms. */
 static bool set_results(struct eval *e, const struct node *n, bool chains, struct results *r)
 {
     const struct node *products = limber_plan_find(e->p, OP_products);

@@ -27,9 +27,9 @@ struct eval {
     struct val *val;
     struct diag *d;
     struct view operand[2];        /* A and B */
-    struct index_map map[2];    /* of a convolution: the maps of operand[] */
+    struct index_map map[2];    /* convolutions: the index maps of operand[] */
     struct view view[2];        /* A and B in the plan's order along k */
-    struct index_map ordered[2]; /* of a convolution: the maps of view[] */
+    struct index_map ordered[2]; /* convolutions: the index maps of view[] */
     int64_t k;                  /* elements along k, with the padding of that order */
     struct output_view out;     /* C */
 };

@@ -137,6 +137,7 @@ struct specials {
     const struct kernel_config *config;
 };
 
+/* Task: classifies the elements of some lines of A or B (positive, negative, infinite, NaN). */
 static void run_classes(void *arg, int64_t task, int worker)
 {
     struct specials *s = arg;
@@ -149,12 +150,14 @@ static void run_classes(void *arg, int64_t task, int worker)
                         right ? c->n : c->m, c->k, right ? task - tasks : task);
 }
 
+/* True if kernels need to know which elements NaN and infinities decide. */
 static bool looks_for_specials(const struct kernel_config *f)
 {
     return f->side[0].limb_kind != LIMB_KIND_half && f->unit != UNIT_model &&
            (f->side[0].limb_kind != LIMB_KIND_whole || f->unit == UNIT_exact || f->norms);
 }
 
+/* Classifies both operands' elements if the scan found NaN or infinities. */
 static void find_specials(struct specials *s, const struct kernel_config *f, const struct call *c,
                           char *memory)
 {
@@ -263,7 +266,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
                                 NULL;
     if (bytes && !beside)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
-    if (c->launch_memory) { /* sides that are kept leave the more of it to the others */
+    /* the rest is for the parts' panels; prepared operands need none of it */
+    if (c->launch_memory) {
         rest =
             (struct launch_memory){ beside + bytes, c->launch_memory->bytes - (size_t)bytes, NULL };
         c->workspace_limit = rest.bytes;
@@ -352,7 +356,9 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     bool served = k && limber_kernel_config(p, t, &k->config, &ignored);
 
     if (served && c->conv && is_empty(c)) {
-        l.way = WAY_packed; /* the launch does the same; ways divide by the number of pixels */
+        /* an empty call is not looked at further, as in a launch: find_way divides by the number of
+         * pixels */
+        l.way = WAY_packed;
     } else if (served) {
         k->cpu = limber_cpu_of(t);
         find_way(k, c, &l);
@@ -363,6 +369,7 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     return l.way;
 }
 
+/* Implements backend.small: sums in pairs of doubles, by the code for this CPU. */
 static int64_t small(const struct call *c, const struct target *t, limber_format a, limber_format b,
                      limber_format to, double allowed)
 {

@@ -187,6 +187,8 @@ static bool set_matrices(struct windows *x)
     return true;
 }
 
+/* Sets sizes, and how bytes are packed: groups of channels, and the flip of signed bytes to
+ * unsigned. */
 static void set_sizes(struct windows *x, const struct kernel_config *f)
 {
     const struct call *c = x->call;
@@ -301,6 +303,7 @@ struct launch_state {
 
 typedef uint8_t sixteen __attribute__((vector_size(16)));
 
+/* Copies bytes, exclusive-or `flip` (128 makes signed bytes unsigned with an offset of 128). */
 static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 {
     const sixteen all = (sixteen){ 0 } + (uint8_t)flip;
@@ -530,6 +533,7 @@ static void fill_two_words(const struct windows *x, const char *from, int64_t co
     }
 }
 
+/* Copies a row of the image with its padding. */
 static void fill_row(const struct launch_state *j, int64_t row)
 {
     const struct windows *x = j->x;
@@ -680,6 +684,7 @@ static void transpose_filters(const struct windows *x, int64_t filter, int64_t f
             memcpy(to + p * stride + 4 * l, line[l] + 4 * p, 4);
 }
 
+/* Packs a unit of filters, preceded by the start values of their sums. */
 static void pack_unit(const struct launch_state *j, int64_t unit, char *room)
 {
     const struct windows *x = j->x;
@@ -854,6 +859,8 @@ static void set_words(const struct windows *x, int64_t *at)
     }
 }
 
+/* Divides the result into blocks of pixels, and those into parts of strips if workers would be
+ * idle. */
 static void divide_work(struct launch_state *j)
 {
     const struct windows *x = j->x;

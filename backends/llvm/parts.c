@@ -52,11 +52,13 @@ static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels
     return round_up(round_up(panels * lines, strip), KERNEL_LANES);
 }
 
+/* Bytes of the value ranges of a simulated unit's packed lines. */
 static int64_t range_bytes(const struct kernel_config *c, int side, int64_t panels)
 {
     return c->unit == UNIT_model ? KERNEL_RANGES * sum_lines(c, side, panels) * 4 : 0;
 }
 
+/* Bytes of the packed lines' Euclidean norms. */
 static int64_t norm_bytes(const struct kernel_config *c, int side, int64_t panels)
 {
     return c->norms ? sum_lines(c, side, panels) * 8 : 0;
@@ -214,6 +216,7 @@ static void run_staged(struct part *p, int64_t task, char *scratch)
     limber_stage_store(&s);
 }
 
+/* Runs the steps behind the product on a block of C. */
 static void finish_block(const struct part *p, int64_t task)
 {
     const struct kernel_call *c = &p->call;
@@ -240,6 +243,7 @@ static int64_t group_block(const struct kernel_call *c, int64_t task)
     return of / group * c->blocks_j + first + of % group;
 }
 
+/* Task: computes a block of C. */
 static void run_block(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;

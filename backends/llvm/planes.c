@@ -17,6 +17,8 @@ struct direction {
     bool back;
 };
 
+/* Taps and phases along rows (0), columns (1) or depth (2): under a stride, taps of one phase see
+ * every stride-th pixel. */
 static struct direction direction_of(const struct patch *w, int of)
 {
     int64_t count = of ? w->s : w->r, stride = w->stride[of];

@@ -23,6 +23,7 @@ struct stretch {
     int64_t j, count;
 };
 
+/* The contiguous or evenly spaced elements of C from column j on. */
 static struct stretch stretch_at(const struct staged *s, int64_t j)
 {
     int64_t of_c = s->j0 + j, rest = of_c % s->c->inner, left = s->c->inner - rest;
@@ -69,6 +70,7 @@ static int64_t store_columns(const struct staged *s, const struct stretch *x, in
     return count;
 }
 
+/* Moves row i of a stretch from the buffer to C, from its element `from` on. */
 static void store_row(const struct staged *s, const struct stretch *x, int64_t i, int64_t from)
 {
     char *to = x->at + i * s->c->row * s->size;

@@ -42,7 +42,7 @@ struct launch_state {
     struct kept *kept_rows; /* prepared gathered rows of A, or NULL */
     int64_t row_keeping; /* number of tasks that gather these */
     int64_t room; /* bytes of a worker's memory */
-    int64_t rows, strips; /* in a task */
+    int64_t rows, strips; /* rows of A and strips of B in a task */
     int64_t row_tasks, strip_tasks;
     int64_t inner, groups; /* columns of a contiguous stretch of C; strips in it */
     int64_t frame_rows, pack_tasks;
@@ -98,6 +98,7 @@ static int64_t strip_bytes(const struct product *p)
     return round_up((smaller(p->k, LIMBER_SMALL_K) + 16) * p->width * p->size, 64);
 }
 
+/* The most rows of C that a block computes at once. */
 static int64_t most_rows(const struct product *p)
 {
     return ROWS_BYTES / (LIMBER_SMALL_K * p->size);
@@ -288,6 +289,7 @@ static int64_t b_offset(const struct launch_state *j, int64_t p)
     return j->b_step ? p * j->b_step : j->b_at[p];
 }
 
+/* Elements from one line of an operand to the next. */
 static int64_t line_step(const struct view *v)
 {
     return !v->patch ? v->line : v->patch->transposed ? v->patch->channel : v->patch->image;
@@ -327,6 +329,7 @@ static void set_frame(struct launch_state *j)
     image->data = j->frame;
 }
 
+/* Copies a row of the image into the frame, an image whose padding is stored as zeros. */
 static void fill_frame(const struct launch_state *j, int64_t row)
 {
     const struct product *p = &j->p;
@@ -440,6 +443,7 @@ static void pack_lines(const struct launch_state *j, const char *data, int64_t l
     }
 }
 
+/* Packs a strip of columns of B. */
 static void pack_strip(const struct launch_state *j, int64_t strip)
 {
     const struct product *p = &j->p;

@@ -15,7 +15,7 @@ struct windows {
     int64_t deep; /* planes of the copied image; 1 if it has two dimensions */
     int64_t images, channels, groups,
         taps; /* images: planes of the result; groups: of `group` channels, one word each */
-    int64_t words; /* in a window */
+    int64_t words; /* words in a window */
     int64_t units; /* units of sixteen filters */
     int group; /* channels in a word: four bytes, or two elements of 16 bits */
     bool sign; /* the image's bytes are signed */

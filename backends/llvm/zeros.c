@@ -11,6 +11,8 @@ struct run {
     uint16_t zeros, words;
 };
 
+/* The number of words from `from` on, at most 65535, that are all zero, or (zero false) all not
+ * zero. */
 static size_t run_of(const unsigned char *from, size_t count, bool zero)
 {
     static const unsigned char none[WORD];

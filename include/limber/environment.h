@@ -14,8 +14,9 @@ extern "C" {
 
 typedef struct limber_variable {
     const char *name;
-    const char *reader; /* "library", "BLAS", "cuBLAS" (the libraries before one), "command line",
-                           "Python", "tests", or several, separated by ", " */
+    /* "library", "BLAS", "cuBLAS" (the libraries that intercept their calls), "command line",
+     * "Python", "tests", or several, separated by ", " */
+    const char *reader;
     const char *meaning; /* one line */
     const char *danger; /* what is done with the file or folder that it names: "loads" a library,
                            "runs" kernels, "writes", "reads"; "": it names none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the libraries that stand before a BLAS (liblimber_blas, liblimber_cublas) did with a call.
- * They export these functions beside the BLAS's names; a program that wants to know whether it runs
- * on them looks the names up by dlsym(RTLD_DEFAULT, ...). */
+ * What the libraries that intercept BLAS and cuBLAS calls (liblimber_blas, liblimber_cublas) did
+ * with a call.  They export these functions beside the BLAS's names; a program that wants to know
+ * whether it runs on them looks the names up by dlsym(RTLD_DEFAULT, ...). */
 #ifndef LIMBER_INTERPOSE_H
 #define LIMBER_INTERPOSE_H
 
@@ -14,7 +14,7 @@ extern "C" {
 typedef struct limber_blas_call {
     size_t size;            /* from LIMBER_BLAS_CALL_INIT */
     char routine[40];       /* the function's name */
-    int64_t m, n, k; /* of the product, or of the largest of those that the call was made of */
+    int64_t m, n, k; /* sizes of the product, or of the largest product of the call */
     int served; /* flag: 1: computed by Limber, as `report` says; 0: by the underlying BLAS */
     char why_not[160]; /* why it was handed on; "" when it was served */
     limber_report *report; /* in: NULL, or the caller's; filled where the call was served */

@@ -73,10 +73,12 @@ typedef enum limber_kernels {
     LIMBER_KERNELS_BOTH, /* prebuilt kernels at once.  Where a plan is used so much that it pays, a
                             thread of the context's compiles a specialised kernel, which serves
                             later calls */
-    LIMBER_KERNELS_PREBUILT, /* those that are part of the library: nothing is compiled, libLLVM is
-                                not needed.  The interpreter computes what they do not serve */
-    LIMBER_KERNELS_SPECIALISED /* those made for one plan: the first call compiles, or on_miss says
-                                  what it does */
+    /* prebuilt kernels alone, which are part of the library: nothing is compiled, libLLVM is not
+     * needed.  The interpreter computes what they do not serve */
+    LIMBER_KERNELS_PREBUILT,
+    /* specialised kernels alone, each compiled for one plan: the first call compiles, or on_miss
+     * says what it does */
+    LIMBER_KERNELS_SPECIALISED
 } limber_kernels;
 
 typedef struct limber_config {
@@ -161,14 +163,14 @@ typedef enum limber_promise {
  *             change signs).  With complex alpha or beta, t = A B is made so in C's format; then
  *             chains of [Re alpha, -Im alpha, Re beta, -Im beta] and [Im alpha, Re alpha, Im beta,
  *             Re beta] times [Re t, Im t, Re c, Im c], without beta of the first two.
- * Vectors     levels 1 and 2 before a BLAS (docs/blas.md) have the bits of the product of matrices
- *             that they stand for: dot and gemv of a column of gemm, symv of symm, trmv of trmm,
- *             ger and axpy of gemm with k = 1, asum of |x| times ones.  Bands count as full
- *             matrices, triangles as trmm's, but for signs of zero.  trmm begins a row's sum where
- *             its block of 128 rows begins (upper) or at 0 (lower).  nrm2 is the square root of the
- *             sum of squares.  If that sum is below 2^-800 or above 2^800 (f32: 2^-100, 2^100), x
- *             is first scaled by the power of two that brings its largest element into [1, 2).
- *             rot rounds each product and each sum.
+ * Vectors     the BLAS routines of levels 1 and 2 that Limber intercepts (docs/blas.md) have the
+ *             bits of the product of matrices that they stand for: dot and gemv of a column of
+ *             gemm, symv of symm, trmv of trmm, ger and axpy of gemm with k = 1, asum of |x| times
+ *             ones.  Bands count as full matrices, triangles as trmm's, but for signs of zero.
+ *             trmm begins a row's sum where its block of 128 rows begins (upper) or at 0 (lower).
+ *             nrm2 is the square root of the sum of squares.  If that sum is below 2^-800 or above
+ *             2^800 (f32: 2^-100, 2^100), x is first scaled by the power of two that brings its
+ *             largest element into [1, 2). rot rounds each product and each sum.
  * Substitution  trsm and trsv solve blocks of 256 rows, and in these blocks of 32, counted from row
  *             0.  One product, alpha B - A X, subtracts from a block the rows X that were solved
  *             before.  In a block of 32 each operation is rounded: x_r = (x_r - a_rq x_q - ...) /
@@ -211,13 +213,13 @@ typedef struct limber_contract {
                            LIMBER_CONTRACT_FAST needs one.  Two names, "NARROW+WIDE": the first
                            multiplies tiles of A and B that both suit it, the second the others.
                            The second serves all where a product is not cut into tiles */
-    int slices; /* of ozaki1-*: slices of each operand; of ozaki2*: moduli; 1 to 64, 0: the library
-                   counts.  LIMBER_CONTRACT_FAST keeps the operands' bits that this many hold,
-                   and report.bound covers the loss.  With 0, ozaki1-* estimates a count, and
-                   errors are two to six decimal orders above native's, more where exponents lie
-                   apart: docs/accuracy.md.  Other contracts refuse a count that is too small, and
-                   take more moduli, but no more slices, than they need.  Other schemes refuse a
-                   count */
+    /* ozaki1-*: number of slices of each operand; ozaki2*: number of moduli; 1 to 64, 0: the
+     * library counts.  LIMBER_CONTRACT_FAST keeps the operands' bits that this many hold, and
+     * report.bound covers the loss.  With 0, ozaki1-* estimates a count, and errors are two to six
+     * decimal orders above native's, more where exponents lie apart: docs/accuracy.md.  Other
+     * contracts refuse a count that is too small, and take more moduli, but no more slices, than
+     * they need.  Other schemes refuse a count */
+    int slices;
     limber_split split;
     const limber_unit *unit; /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
     limber_statistics *statistics; /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The
@@ -239,9 +241,9 @@ typedef struct limber_part {
     char scheme[32];
     char kernel[33]; /* the kernel's key, as in limber_report */
     int rows; /* limb products kept */
-    double bound; /* as in limber_report, of this part */
+    double bound; /* error bound of this part, as in limber_report */
     int64_t m, n; /* rows of A and columns of B that it reads, whole or in tiles */
-    double share; /* of the product's multiply-adds */
+    double share; /* share of the product's multiply-adds */
     double cost, seconds; /* predicted and measured seconds; a plan measures nothing: 0 */
     int group[2]; /* index of A's group of rows and of B's group of columns: limber_cut */
     unsigned kinds[2]; /* bit c: tiles of kind c (limber_tile_kind) of A, of B; 0: whole lines */
@@ -413,8 +415,9 @@ typedef struct limber_queue {
                            stream */
     void *workspace; /* memory that the call may use, the device's in the stream's order, aligned
                            to 256 bytes; NULL: the library's own */
-    size_t bytes; /* of the workspace; with less than `best` of limber_workspace the call works
-                           in smaller parts */
+    /* size of the workspace in bytes; with less than `best` of limber_workspace the call works in
+     * smaller parts */
+    size_t bytes;
     limber_capture capture;
 } limber_queue;
 
@@ -756,10 +759,10 @@ typedef struct limber_tuning {
 
 /* Measures shapes of register tiles and cache blocks for FP64, FP32 and INT8 on this machine and
  * keeps the best as one entry of the disk cache, with the rates of the units once all three are
- * known.  Contexts that are created afterwards read it: their plans follow it.  No tile changes
- * the bits of a scheme; the rates may make another scheme the cheapest that holds a contract.
- * What an earlier search has measured is not measured again.  Runs on the caller's thread.
- * Lines     "tried UNIT MR,MB,NB RATE": rows of the register tile, rows and columns of the block,
+ * known.  Contexts that are created afterwards read it: their plans follow it.  No tile changes the
+ * bits of a scheme; the rates may make another scheme the cheapest that holds a contract.  What an
+ * earlier search has measured is not measured again.  Runs on the caller's thread.
+ * line() gets "tried UNIT MR,MB,NB RATE": rows of the register tile, rows and columns of the block,
  *           multiply-adds per second.
  * Errors    BAD_ARGUMENT, IO when the cache on disk cannot be used, DEVICE where the backend is
  *           not tuned or must not compile, NO_MEMORY. */

@@ -95,7 +95,7 @@ typedef enum limber_compute {
 typedef struct limber_elementwise {
     size_t size; /* sizeof(limber_elementwise) */
     limber_function function;
-    limber_rounding rounding; /* of results; not STOCHASTIC */
+    limber_rounding rounding; /* rounding of results; not STOCHASTIC */
     limber_compute compute;
     int nan_to_zero; /* 1: `to` may be a format without NaN (e2m1 and so on), which gets 0 */
     limber_format from, to; /* floats whose values are values of binary64.  cast, and results of
@@ -150,10 +150,10 @@ typedef struct limber_reduce_call {
     size_t size; /* sizeof(limber_reduce_call) */
     limber_reduction reduction;
     limber_carry carry;
-    limber_rounding rounding; /* of results; not STOCHASTIC */
-    int correction; /* of the variance: 0, or 1 of a sample */
+    limber_rounding rounding; /* rounding of results; not STOCHASTIC */
+    int correction; /* what a variance subtracts from the count: 0, or 1 for a sample's */
     limber_format from, to; /* floats whose values are values of binary64 */
-    double epsilon; /* of norms; not negative */
+    double epsilon; /* added under the root of norms; not negative */
     size_t outer, count, inner;
     const void *src;
     void *dst; /* apart from src */
@@ -196,8 +196,9 @@ typedef struct limber_epilogue_input {
                              32 bits */
     const void *data; /* where C is, in host memory or on the device; apart from C, unless it is the
                          matrix C itself */
-    int64_t row_stride, col_stride; /* of MATRIX, as in limber_matrix.  Convolutions: dense in C's
-                                       layout, and these stay 0 */
+    /* strides of a MATRIX, as in limber_matrix; 0 for convolutions, whose input is dense in C's
+     * layout */
+    int64_t row_stride, col_stride;
     int64_t
         step; /* in a batch: numbers from one product's input to the next's; 0: all read the same */
 } limber_epilogue_input;

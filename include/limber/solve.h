@@ -21,7 +21,7 @@ typedef struct limber_solve_call {
     int64_t n, columns; /* A is n x n, B and X are n x columns */
     limber_matrix a, b; /* floats and integers; every value is a value of binary128 */
     limber_output x; /* a float of at most binary128, or dd; apart from a and b */
-    int most_steps; /* of refinement; 0: 60 */
+    int most_steps; /* most steps of refinement; 0: 60 */
 } limber_solve_call;
 #define LIMBER_SOLVE_INIT LIMBER_SIZED(limber_solve_call)
 

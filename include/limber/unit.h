@@ -69,7 +69,8 @@ enum limber_unit_scale {
 enum limber_scale_rule {
     LIMBER_SCALE_RULE_FLOOR, /* 2^(floor(log2 largest) - emax of the element): OCP MX 1.0, 6.3 */
     LIMBER_SCALE_RULE_CEIL, /* the least power of two with which nothing saturates */
-    LIMBER_SCALE_RULE_EVEN /* as floor, of the largest rounded to the element's precision */
+    /* as FLOOR, after the largest magnitude was rounded to the element's precision */
+    LIMBER_SCALE_RULE_EVEN
 }; /* ue4m3: largest / largest of the element, rounded to nearest even */
 
 enum { LIMBER_NO_FLOOR = -10000 };
@@ -96,7 +97,7 @@ typedef struct limber_unit {
     int32_t start_c; /* 1: the outermost sum starts from C (alpha = beta = 1) */
     limber_step out; /* NONE: none */
     int32_t narrow; /* 1: acc may be narrower than mul */
-    int32_t random_bits; /* of stochastic rounding: 1..16 */
+    int32_t random_bits; /* random bits of stochastic rounding: 1 to 16 */
     uint64_t seed;
     uint64_t seeded; /* 1: a seed was given */
     int32_t late; /* block > 1: acc is added to the sum of the products, which keeps this many
@@ -134,7 +135,7 @@ LIMBER_API const limber_unit_preset *limber_unit_preset_at(int i);
 
 enum { LIMBER_EXPONENTS = 320 }; /* bin e + 160 counts 2^e <= |x| < 2^(e+1); ends take the rest */
 
-/* Never changes. */
+/* A structure that never changes, so it has no size field. */
 typedef struct limber_distribution {
     int64_t count, zeros, special; /* special: NaN and infinities, which the rest leaves out */
     double mean, variance, least, largest;
@@ -154,9 +155,9 @@ typedef struct limber_statistics {
     int64_t products, nonzero; /* m n k; with both factors nonzero and finite */
     int64_t mul_inexact, mul_underflow, mul_overflow; /* underflow: a nonzero product became 0 */
     int64_t swamped, partly_swamped, sum_overflow;
-    int64_t outer_sums, outer_swamped, outer_partly; /* of groups and parts of k */
+    int64_t outer_sums, outer_swamped, outer_partly; /* additions of groups and of parts of k */
     limber_distribution a, b, result; /* operands as loaded; C as stored */
-    double variance_wide; /* of the same loaded operands' product, summed in FP64 */
+    double variance_wide; /* variance of the product of the same loaded operands, summed in FP64 */
     double retention; /* result.variance / variance_wide: the measured VRR */
     double predicted; /* by limber_unit_retention for this unit and k */
     double distance; /* mean |C - A B|, A and B as given: the mean Manhattan distance */

@@ -14,7 +14,7 @@ enum { LIMBER_MODULI = 49, LIMBER_CRT_DIGITS = 12 };
 struct limber_crt {
     int count, digits;                          /* moduli; 32-bit digits of P, and one spare */
     int32_t modulus[LIMBER_MODULI];
-    uint32_t inverse[LIMBER_MODULI];            /* of P/p_l modulo p_l */
+    uint32_t inverse[LIMBER_MODULI];            /* inverse of P/p_l modulo p_l */
     uint32_t product[LIMBER_CRT_DIGITS];        /* P */
     uint32_t cofactor[LIMBER_MODULI][LIMBER_CRT_DIGITS];    /* P/p_l */
 };

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* test_digits recomputes both columns.  `by` is one with the least product of the two reaches. */
+/* Columns: modulus p, number of digits, `by`, and the largest digit of either side.  `by` makes the
+ * product of these two least; the test test_digits recomputes it. */
 /* clang-format off */
 const struct limber_digits limber_digits[] = {
     { 61, 1, 0, { 160, 160 } }, { 53, 1, 0, { 72, 72 } }, { 49, 1, 0, { 32, 32 } },

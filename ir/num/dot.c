@@ -187,7 +187,7 @@ bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, 
     char low[16], high[16];
     uint64_t scratch[LIMBER_BIG];
 
-    memcpy(low, dst, f.size); /* beta c is part of it */
+    memcpy(low, dst, f.size); /* the store reads c, for beta c */
     memcpy(high, dst, f.size);
     add_error(scratch, w, n, uncertain, true);
     limber_store_exact(low, f, scratch, n + 1, exp, sc);

@@ -197,6 +197,7 @@ struct fn_power {
 
 #define FN_WIDE 760 /* bound of results in binary64: e^-760 is zero there */
 
+/* e^x with its parts, for x clipped to [-bound, bound]: e^x = (m + l) s t. */
 PRIM struct fn_power fn_power(double x, double bound)
 {
     struct fn_power e;
@@ -220,6 +221,7 @@ PRIM struct fn_power fn_power(double x, double bound)
     return e;
 }
 
+/* e^x as a pair. */
 PRIM struct fn_pair fn_power_pair(struct fn_power e)
 {
     return fn_pair(e.m * e.s * e.t, e.l * e.s * e.t);
@@ -458,6 +460,7 @@ struct fn_angle {
 
 #define FN_FAR 0x1p20 /* beyond it fn_far reduces x */
 
+/* Subtracts the nearest multiple of pi/2, in three parts, from an angle of moderate size. */
 PRIM struct fn_angle fn_near(double x)
 {
     struct fn_angle y;
@@ -525,6 +528,7 @@ PRIM void fn_circular(struct fn_angle y, double *s, double *c)
     *c = FN_FMA(z, q, -y.r * y.l);
 }
 
+/* The sine of a reduced angle plus `quarter` times pi/2 (1: the cosine). */
 PRIM struct fn_pair fn_sine(struct fn_angle y, uint64_t quarter)
 {
     double s, c;
@@ -550,6 +554,7 @@ PRIM struct fn_pair fn_tangent(struct fn_angle y)
     return fn_select(y.n & 1, u, fn_pair(y.r, (s - y.r * c) / (1 + c)));
 }
 
+/* y, but x itself where x is 0, to keep its sign. */
 PRIM struct fn_pair fn_keep_zero(struct fn_pair y, double x)
 {
     return fn_select(x == 0, fn_pair(x, 0), y);
@@ -574,7 +579,8 @@ FN_ANGLE(tan, fn_keep_zero(fn_tangent(y), x))
 PRIM struct fn_pair fn_atan(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), num, den, u, z, p, base, low;
-    int middle = v > 0x1.a827999fcef32p-2, far = v > 0x1.3504f333f9de6p+1; /* sqrt(2) -+ 1 */
+    /* beyond sqrt(2) - 1, beyond sqrt(2) + 1 */
+    int middle = v > 0x1.a827999fcef32p-2, far = v > 0x1.3504f333f9de6p+1;
     struct fn_pair y;
 
     (void)a;
@@ -704,7 +710,8 @@ PRIM struct fn_pair fn_leaky_relu(double x, const struct fn_args *a)
 /* x / (1 + e^-(v + l)) */
 PRIM struct fn_pair fn_gate(double x, double v, double l, const struct fn_args *a)
 {
-    double w = FN_ABS(v), s, c, t, q, low = fn_cut(x, -a->bound, FN_INF); /* as the power's */
+    /* limited as arguments of e^x are */
+    double w = FN_ABS(v), s, c, t, q, low = fn_cut(x, -a->bound, FN_INF);
     struct fn_power e = fn_power(-w, a->bound);
     struct fn_pair y;
 

@@ -298,7 +298,8 @@ struct loaded {
     int32_t exponent; /* for the alignment of fused blocks */
 };
 
-/* Loads one element.  alone: its exponent is the scale's, since it is aligned as a whole term. */
+/* Loads one element: rounds x / scale to the step's format and multiplies by the scale.  alone: for
+ * alignment it has the scale's exponent, not its own. */
 PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int alone,
                                struct loaded *out)
 {

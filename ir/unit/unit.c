@@ -674,7 +674,8 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
 
 static const limber_unit_preset presets[] = {
 #define ACC32 "acc=f32:rz:inf"
-#define MMA " block=16 frac=25 order=quads group=32 " /* FP8 as two blocks of FP16 */
+/* an FP8 instruction adds two blocks in sequence, as two of FP16 do */
+#define MMA " block=16 frac=25 order=quads group=32 "
 #define UNIT(name, words, source) { name, words, source },
 #include "ir/unit/presets.h"
 #undef UNIT

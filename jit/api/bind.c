@@ -84,9 +84,9 @@ enum { MOST_ARGUMENTS = 64, MOST_WORD = 31 };
 
 struct word {
     enum role role;
-    enum type_word type;        /* of the value, also if it is passed by reference */
+    enum type_word type;        /* type of the value, even if that is passed by reference */
     bool reference;
-    limber_format format;       /* of a scalar */
+    limber_format format;       /* format of a scalar */
 };
 
 struct signature {

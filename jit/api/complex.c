@@ -18,13 +18,14 @@
 
 struct expansion {
     const struct complex_product *x;
-    limber_format f; /* of the expanded elements: B's format, or a wider integer */
+    limber_format f; /* format of the expanded elements: B's, or a wider integer */
     char *data;
     int64_t line, p; /* strides in elements */
     bool by_lines;
     _Atomic bool least; /* out: B has an integer whose negative does not fit its format */
 };
 
+/* Stores a number of B, negated if `minus`; notes integers whose negative does not fit. */
 static inline void put_number(struct expansion *e, char *to, const char *from, int size, bool minus)
 {
     limber_format f = e->x->b.m.format;
@@ -56,6 +57,7 @@ static inline void expand_element(struct expansion *e, int64_t p, int64_t j, int
     put_number(e, to + (e->line + e->p) * wide, re, size, minus_a);
 }
 
+/* Writes the real form of a row of B, or of a column if these are contiguous. */
 static inline void expand_line(struct expansion *e, int64_t task, int size)
 {
     if (e->by_lines)
@@ -87,6 +89,7 @@ static bool get_wider(limber_format f, limber_format *out)
     return f.size < 8 && limber_format_named(name[f.size], out) == LIMBER_STATUS_OK;
 }
 
+/* Allocates and fills the real form of B in a format. */
 static bool expand_to_format(struct expansion *e, struct diag *d)
 {
     const struct complex_product *x = e->x;
@@ -230,7 +233,8 @@ static void gather_row(void *arg, int64_t i, int worker)
                pair);
 }
 
-/* The caller frees *copy. */
+/* Makes A a real matrix of pairs.  If pairs are not contiguous, they are copied to *copy, which the
+ * caller frees. */
 static bool view_a(const struct complex_product *x, struct problem *to, char **copy, struct diag *d)
 {
     struct gather g = { .x = x };
@@ -251,7 +255,8 @@ static bool view_a(const struct complex_product *x, struct problem *to, char **c
     return true;
 }
 
-/* The caller frees *written. */
+/* Makes B a real matrix of twice its rows and columns.  In host memory it is expanded to *written,
+ * which the caller frees. */
 static bool view_b(const struct complex_product *x, struct problem *to, char **written,
                    struct diag *d)
 {

@@ -32,7 +32,7 @@ static inline int64_t limber_complex_products(const struct complex_product *x)
 /* The terms of C = alpha A B + beta C: for every element the pair of A B and, with beta, of C. */
 struct terms {
     char *data;
-    limber_format f;            /* C's, or i64 */
+    limber_format f;            /* format of the terms: C's, or i64 for integers */
     int64_t width;              /* numbers per element: 2 or 4 */
     char *factors;              /* alpha and beta on the device; NULL: in host memory */
 };

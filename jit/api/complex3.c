@@ -60,6 +60,7 @@ static void add_integers(struct planes *p, int64_t at, bool minus)
     p->most = fmax(p->most, fmax(fabs((double)re), fabs((double)im)));
 }
 
+/* Computes Re + Im, or Re - Im if `minus`, of the float at index `at`. */
 static void add_floats(struct planes *p, int64_t at, bool minus)
 {
     double x, y;
@@ -78,6 +79,7 @@ static void add_floats(struct planes *p, int64_t at, bool minus)
     }
 }
 
+/* Splits complex numbers into the planes Re, Im and Re + Im (conjugated: Re - Im). */
 static void split_pairs(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols)
 {
     size_t size = p->f.size;
@@ -185,6 +187,7 @@ static bool view_remote_planes(const struct complex_product *x, struct planes *p
     return true;
 }
 
+/* Makes the three planes of an operand, on the device if the operand is there. left: it is A. */
 static bool planes_new(const struct complex_product *x, struct planes *p, const struct pairs *of,
                        int64_t rows, int64_t cols, bool left, struct diag *d)
 {
@@ -290,6 +293,8 @@ static void products_free(const struct complex_product *x, struct products *p)
         limber_memory_free(&x->ctx->allocator, p->data[i]);
 }
 
+/* Computes one of the three real products. first: of this call, so that its report starts the sum.
+ */
 static bool multiply(const struct complex_product *x, const struct planes *a,
                      const struct planes *b, int plane, const struct products *to, bool first,
                      struct diag *d)
@@ -322,6 +327,8 @@ static bool multiply(const struct complex_product *x, const struct planes *a,
     return true;
 }
 
+/* Re and Im of the result from the three products. plus: the signs of both imaginary parts differ.
+ */
 static void combine_integers(const uint64_t p[3], bool plus, uint64_t out[2])
 {
     uint64_t second = plus ? 0 - p[1] : p[1];
@@ -330,6 +337,7 @@ static void combine_integers(const uint64_t p[3], bool plus, uint64_t out[2])
     out[1] = p[2] - p[0] - second;
 }
 
+/* Re and Im of the result from the three products; plus as in combine_integers. */
 static void combine_doubles(const double p[3], bool plus, double out[2])
 {
     double second = plus ? -p[1] : p[1];
@@ -338,6 +346,7 @@ static void combine_doubles(const double p[3], bool plus, double out[2])
     out[1] = p[2] - p[0] - second;
 }
 
+/* Re and Im of the result from the three products; plus as in combine_integers. */
 static void combine_floats(const float p[3], bool plus, float out[2])
 {
     float second = plus ? -p[1] : p[1];

@@ -196,6 +196,8 @@ struct rests {
     int64_t count[3], all; /* number of phases down, across, in depth; their product */
 };
 
+/* The phases of an image gradient: pixels whose coordinates have the same remainders by the
+ * strides. */
 static struct rests count_phases(const limber_conv *s)
 {
     struct rests x = { { 1, 1, 1 }, 1 };
@@ -208,6 +210,7 @@ static struct rests count_phases(const limber_conv *s)
     return x;
 }
 
+/* States the problem of phase i; the remainders are counted from 1. */
 static void state_phase(struct problem *to, const limber_problem *p, const struct tensors *t,
                         const int64_t out[3], const struct rests *x, int64_t i)
 {
@@ -256,7 +259,7 @@ struct reserve {
     bool sure; /* no phase can fail */
     limber_queue queue; /* if sure: with memory for each phase */
     char *memory; /* owned: memory of phases, or the copy of C */
-    size_t bytes; /* of C */
+    size_t bytes; /* bytes of the copy of C */
 };
 
 /* The largest memory of a phase; false: a phase needs a plan, and may fail. */
@@ -278,6 +281,8 @@ static bool phases_at_once(limber_context *ctx, const limber_problem *p, const s
     return *most > 0;
 }
 
+/* Takes memory for all phases or, if not known to suffice, a copy of C, so that a failure can
+ * restore it. cleared: pixels that no window reaches are set to zero first. */
 static bool reserve_memory(limber_context *ctx, const limber_problem *p, const struct tensors *t,
                            const int64_t out[3], const struct rests *x, bool cleared,
                            struct reserve *r, struct diag *d)
@@ -349,6 +354,7 @@ static bool run_together(limber_context *ctx, const limber_problem *p, const str
     return done || !ok;
 }
 
+/* Computes an image gradient under strides, phase by phase. */
 static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
                        struct diag *d)
 {

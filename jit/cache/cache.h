@@ -38,7 +38,7 @@ struct entry {
     struct kernel_cache *codes; /* NULL, or the cache of `code`, which owns the kernel */
     struct entry *code;
     struct function *function; /* a function of fixed shape, instead of a kernel */
-    void *address; /* of the function's code */
+    void *address; /* address of the function's code */
     limber_origin from;
     bool prebuilt; /* its code is part of the library */
     atomic_int dumped; /* the way of launches (enum way_id) that its dump names last */
@@ -46,8 +46,8 @@ struct entry {
     atomic_bool replaced; /* a specialised one has been asked for */
     double seconds; /* time that making it took */
     char *stated; /* the stated plan as text, or NULL; owned */
-    limber_promise promise; /* of the plan */
-    struct conv_geometry geometry; /* of the plan's convolution */
+    limber_promise promise; /* the plan's promise */
+    struct conv_geometry geometry; /* geometry of the plan's convolution */
 };
 
 /* ---- kernels.c: kernels in memory ------------------------------------------------------------ */

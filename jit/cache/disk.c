@@ -26,7 +26,8 @@
 
 enum { SHARDS = 256, NAME = KEY_HEX - 2, DAY = 24 * 60 * 60 };
 static const char suffix[] = DISK_SUFFIX, temporary[] = "tmp.";
-static const uint64_t most_bytes = (uint64_t)1 << 28; /* of a kernel; larger sizes mean damage */
+/* largest possible kernel; more bytes mean damage */
+static const uint64_t most_bytes = (uint64_t)1 << 28;
 
 struct header {
     char magic[8];
@@ -35,7 +36,7 @@ struct header {
     struct facts facts;
     uint64_t bytes;
     uint64_t sum; /* checksum of the header, with sum and seal zero, and of the bytes */
-    unsigned char seal[SEAL_BYTES]; /* of header, with seal zero, and bytes */
+    unsigned char seal[SEAL_BYTES]; /* seal of the header, with this field zero, and of the bytes */
 };
 
 static const struct header model = { .magic = "limberK", .version = 2, .order = 0x01020304 };

@@ -19,8 +19,8 @@ struct disk {
     char *key_file; /* NULL: none */
     struct at_fork at_fork;
     pthread_mutex_t lock; /* guards the fields below */
-    bool walked; /* every folder on the path was checked, down to the directory with */
-    dev_t device; /* this device and inode */
+    bool walked; /* every folder on the path was checked */
+    dev_t device; /* device and inode of the directory that was checked */
     ino_t inode;
     bool has_key;
     struct seal_key key;

@@ -18,7 +18,7 @@ enum state { MAKING, READY, FAILED };
 
 struct slot {
     struct entry entry;         /* must be first: a struct entry * is cast back to struct slot */
-    struct slot *next;          /* in its bucket */
+    struct slot *next;          /* the next slot of its bucket */
     enum state state;
     atomic_size_t users;        /* threads that run it, make it or wait for it; grows under the
                      lock only, so that nobody starts to use a slot that is being evicted */

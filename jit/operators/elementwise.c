@@ -43,7 +43,7 @@ struct job {
     const limber_context *ctx; /* NULL: no threads and no vector code */
     const struct lookup *lookup;
     struct fn_args args;
-    bool single; /* function_ops.run */
+    bool single; /* argument `single` of function_ops.run */
 };
 
 static const struct function_ops *ops_of(const limber_context *ctx)

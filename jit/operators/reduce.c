@@ -27,7 +27,7 @@ struct job {
     const limber_reduce_call *r;
     const limber_context *ctx; /* NULL: no threads and no vector code */
     struct fn_args exp;
-    size_t blocks; /* of columns */
+    size_t blocks; /* number of blocks of columns */
     /* CARRY_STORAGE: for |x| in [low, high) rounding to the format drops the last `cut` bits of the
      * double. */
     double low, high;

@@ -96,6 +96,8 @@ static void watch(void)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Registers this thread as compiling, and lets end_compilers stop it by a signal; false if the
+ * process has begun to end. */
 static bool begin_job(struct background *b)
 {
     bool ok;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards the variables below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int compiling; /* number of threads that compile, without stopped ones */
 static bool forking, ended;

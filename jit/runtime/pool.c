@@ -31,11 +31,11 @@ struct pool {
     int started;                /* workers, without the caller */
     pid_t pid;
     bool pinned;
-    cpu_set_t cpus;             /* of the thread that made the pool; empty: unknown */
+    cpu_set_t cpus;             /* CPUs of the thread that made the pool; empty: unknown */
     int here;                   /* the CPU that the first caller ran on */
     atomic_flag taken;
     struct openmp *openmp;      /* used by the thread that has taken the pool */
-    atomic_int calls;           /* in progress */
+    atomic_int calls;           /* calls in progress */
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, done;

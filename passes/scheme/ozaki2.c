@@ -175,6 +175,7 @@ static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, s
     return true;
 }
 
+/* Chooses the operands' bits and enough moduli for exact sums. */
 static bool choose_moduli(const struct plan *p, const struct residues *r, const struct stated *s,
                           const struct node *mb, struct choice *x, struct diag *d)
 {

@@ -9,8 +9,9 @@
 
 #include <math.h>
 
-/* log2 of the error of chains of 256, one after the other, from section 7: (c + ceil(k/c) - 1) u,
- * and an eighth more for norms that are rounded. */
+/* Returns log2 of the error of chains of 256 that are added in order, relative to the norms of both
+ * lines: (c + ceil(k/c) - 1) u (docs/accuracy.md, "Native chains"), and an eighth more because the
+ * norms are rounded. */
 int limber_chain_error(int kbits)
 {
     double k = ldexp(1, kbits), n = fmin(k, NATIVE_CHAIN) + ceil(k / NATIVE_CHAIN) - 1;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Records the library's binary interface and holds it against that of version 0.2 (abi.py).  abidiff
-# is not asked: with the headers' folder it finds nothing, and with leave to append it finds too
+# is not used: given the headers' folder it reports nothing, and where additions are allowed too
 # little.  The record of an unreleased version is renewed by a copy of the file that this writes:
 #   sh test/api/abi.sh test/api/abi/limber-0.2.abi liblimber.so include NEW
 set -eu

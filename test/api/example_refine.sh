@@ -1,7 +1,7 @@
 #!/bin/sh
-# examples/refine.c: FP64 factors give all digits of binary128 at condition 10^12, where FP64 alone
-# has less than half of a double's, and by GMRES where FP64 has none; a singular matrix is told; bad
-# input is refused.
+# examples/refine.c: refining with FP64 factors gives all digits of binary128 at condition 10^12,
+# where FP64 alone has less than half of a double's digits; by GMRES also where FP64 has none.  A
+# singular matrix is reported, and bad input refused.
 set -eu
 refine=$1
 work=$(mktemp -d)

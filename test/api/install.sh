@@ -88,7 +88,8 @@ END
             cp -a /etc/alternatives "$work/alternatives"
             ln -sfn "$libdir/limber/libblas.so.3" "$work/alternatives/${link##*/}"
             unshare -m sh -c "mount --bind '$work/alternatives' /etc/alternatives && $run"
-            # NumPy and R of the system load the link's target; R puts its own folders first
+            # NumPy and R of the system load the library that the link names; R searches its own
+            # folders first
             served() {  # program and its arguments
                 rm -f "$work/served"
                 unshare -m env LIMBER_CONTRACT=correct LIMBER_BACKEND=interp \

@@ -116,7 +116,7 @@ static int check(limber_context *ctx, struct rng *r, const struct operands *x, i
     if (report.bound == INFINITY)
         return 0;
     limber_convert(got, LIMBER_F64, c, x->f, (size_t)(m * n), LIMBER_ROUND_NEAREST);
-    /* half of the samples are in the first row, a third in the first column */
+    /* half of the samples are in the first row, and a third of the others in the first column */
     for (int look = 0; look < LOOKS; look++) {
         int i = look % 2 ? 0 : rng_below(r, m), j = look % 3 ? rng_below(r, n) : 0;
 

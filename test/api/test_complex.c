@@ -196,7 +196,7 @@ static bool same_class(const mpfr_t x, limber_format f, const char *p)
     return ok;
 }
 
-/* Part of alpha A B + beta C for real alpha and beta. */
+/* Computes the real or imaginary part of alpha A B + beta C exactly, for real alpha and beta. */
 static void scale(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x, mpfr_t all)
 {
     mpfr_t s;
@@ -608,7 +608,8 @@ static void three_products_of_floats(void **state)
         for (int64_t e = 0; e < t.m * t.n; e++) {
             exact_part(&t, e / t.n, e % t.n, 0, x, re);
             exact_part(&t, e / t.n, e % t.n, 1, x, im);
-            mpfr_add(all, re, im, MPFR_RNDN);       /* N as in docs/accuracy.md */
+            /* N of docs/accuracy.md, section 11: the scale of the bound */
+            mpfr_add(all, re, im, MPFR_RNDN);
             for (int y = 0; y < 2; y++) {
                 double error;
 

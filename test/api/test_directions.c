@@ -477,7 +477,8 @@ static void bits_are_the_same_everywhere(void **state)
     }
 }
 
-/* NaN and infinities in the tensor that finite filters, or a finite dy, meet: padding adds none. */
+/* NaN and infinities in one tensor, the other being finite: each result is what IEEE 754's sum of
+ * the definition is, and padding adds no NaN. */
 static void special_values_are_conventional(void **state)
 {
     static const double special[] = { NAN, INFINITY, -INFINITY };

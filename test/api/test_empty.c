@@ -165,6 +165,7 @@ static void convolutions(void **state)
     (void)state;
     for (int first = 0; first < DIMENSIONS; first++)
         for (int second = first; second < DIMENSIONS; second++)
+            /* all combinations of rank, adding, layout, stride, groups and padding */
             for (int way = 0; way < 96; way++) {
                 bool deep = way & 1, adds = way / 2 & 1;
                 limber_layout layout = way / 4 & 1 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;

@@ -14,12 +14,12 @@
 #include <cmocka.h>
 
 enum kind {
-    KIND_plain,         /* uniform */
+    KIND_plain,         /* uniform numbers */
     KIND_hot_row,       /* one line whose exponents span 200 binades */
     KIND_wide_tiles,    /* tiles of 64 lines by 256 elements beyond the range of binary16 */
-    KIND_far_tiles,     /* as KIND_wide_tiles, and narrow tiles are far from 1 */
-    KIND_zero_tiles,    /* dense blocks in zeros */
-    KIND_byte_tiles,    /* tiles of small integers and of uniform numbers */
+    KIND_far_tiles, /* wide tiles as in KIND_wide_tiles; narrow tiles have numbers far from 1 */
+    KIND_zero_tiles, /* dense blocks in zeros */
+    KIND_byte_tiles, /* tiles of small integers and of uniform numbers */
     KIND_count
 };
 static const char *const kind_names[] = { "plain",     "hot row",    "wide tiles",
@@ -30,8 +30,8 @@ struct trial {
     const char *format;
     enum kind a, b;
     limber_contract contract;
-    bool scalars, columns;      /* scalars: alpha and beta are given; columns: column-major C */
-    double share;               /* share of tiles that differ from the others */
+    bool scalars, columns; /* scalars: alpha and beta are given; columns: column-major C */
+    double share; /* share of tiles that differ from the others */
 };
 
 static limber_context *interp, *fast;
@@ -383,7 +383,7 @@ static void uncertain_elements_are_recomputed(void **state)
     }
 }
 
-/* Exponents over all of binary64's range, with one line and one column of each kind. */
+/* Elements of A and B whose exponents cover most of binary64's range. */
 static void exponents_cover_the_whole_range(void **state)
 {
     struct rng r = { 46 };

@@ -1369,7 +1369,8 @@ class Conversions(unittest.TestCase):
                          [1 + 2.0 ** -7, -1 - 2.0 ** -7])
 
     def test_stochastic_rounding(self):
-        """The rule of docs/simulation.md, 8, with the library's random numbers."""
+        """Stochastic rounding follows section 8 of docs/simulation.md, computed here with the
+        library's random numbers."""
         random_of = limber._library.lib.limber_unit_random
         random_of.restype, random_of.argtypes = ctypes.c_uint32, [
             ctypes.c_uint64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32]
@@ -1398,8 +1399,9 @@ class Conversions(unittest.TestCase):
             self.assertTrue(0.3 < (away & (low != high)).mean() < 0.7)
 
     def test_stochastic_rounding_of_doubles(self):
-        """What binary32 holds is rounded alike whatever its neighbours in memory; a chance is the
-        part of the way to the next number; ends are those of binary32's numbers."""
+        """Numbers that binary32 holds are rounded alike whether or not others in the array need
+        doubles.  The probability of a neighbour is proportional to the distance from the other.
+        Overflow is as for binary32."""
         x = numpy.random.default_rng(2).standard_normal(4000).astype("f").astype("d")
         x *= 2.0 ** numpy.random.default_rng(3).integers(-30, 30, 4000)
         mixed = numpy.append(x, 1 / 3)
@@ -1768,7 +1770,7 @@ class Overlapping(unittest.TestCase):
     def test_as_numpy(self):
         rng = numpy.random.default_rng(12)
         draw = lambda *shape: rng.integers(-9, 9, shape).astype("d")
-        for _ in range(2):      # and what is kept of the first call
+        for _ in range(2):      # the second round uses what the first one has cached
             for make in (lambda x: (x[:4, :4], x[:4, :4], x[:4, :4]),
                          lambda x: (x[:4, :4], x[4:8, :4], x[1:5, 1:5]),
                          lambda x: (x[4:8, :4], x[:4, :4], x[1:5, 1:5]),
@@ -1796,8 +1798,8 @@ class Overlapping(unittest.TestCase):
         self.assertEqual(quads.to_fractions(), want)
 
     def test_blocks_of_one_array(self):
-        """As in factorisations: blocks that interleave but share no element are written in place,
-        all others through a copy; the result is right in any case."""
+        """Factorisations multiply blocks of one array.  A result that shares no element with the
+        operands is written in place, any other through a copy; it is right in both cases."""
         drawn = numpy.random.default_rng(12)
         in_place = 0
         for turn in range(300):
@@ -1816,7 +1818,7 @@ class Overlapping(unittest.TestCase):
                 limber.matmul(a, b, out=c, alpha=-1, beta=1)
             self.assertEqual(c.tolist(), want.tolist())
             self.assertTrue(apart or aside.called)
-            meet = numpy.may_share_memory(a, c) or numpy.may_share_memory(b, c)     # their ends
+            meet = numpy.may_share_memory(a, c) or numpy.may_share_memory(b, c)
             in_place += meet and not aside.called
         self.assertGreater(in_place, 15)
 
@@ -1932,7 +1934,8 @@ class Arrays(unittest.TestCase):
                                                  scheme=scheme).tobytes(), want)
 
     def test_convolutions_like_one_before(self):
-        """As test_calls_like_one_before, for all directions, axes and layouts."""
+        """What a convolution caches serves later ones with the bits of a first call, in all
+        directions, axes and layouts."""
         draw = self.random.standard_normal
         places = {
             "dense": lambda x: x, "turned": lambda x: x.T.copy().T, "list": lambda x: x.tolist(),
@@ -2339,7 +2342,7 @@ class Arrays(unittest.TestCase):
             self.assertTrue((numpy.from_dlpack(plain) == out).all())
         self.assertEqual(self.ctx.matmul(Tensor(numpy.arange(4, dtype="u2").reshape(2, 2)),
                                          [[1], [1]]).tolist(), [[1], [5]])
-        class Both(Tensor):     # what DLPack cannot say, and NumPy can
+        class Both(Tensor):     # a type that DLPack lacks and NumPy has: __array__ serves
             def __dlpack__(self, stream=None):
                 raise TypeError("no")
 
@@ -2350,7 +2353,7 @@ class Arrays(unittest.TestCase):
                          (a > 0).sum(1).reshape(3, 1).tolist())
         with self.assertRaisesRegex(limber.BadArgument, "out: no"):
             self.ctx.matmul(a, a.T, out=Both(out))
-        class Frozen(bytes):    # as JAX's arrays: whose buffer is to be read alone
+        class Frozen(bytes):    # read-only by its buffer, writable by DLPack, as JAX's arrays are
             def __dlpack_device__(self):
                 return (1, 0)
 
@@ -2361,7 +2364,7 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(limber.BadArgument, "out: is read-only"):
             self.ctx.matmul(a, 2 * a.T, out=Frozen())
         self.assertTrue((out == before).all())
-        class Away(Tensor):     # it says so; nobody looks there
+        class Away(Tensor):     # claims to be on a GPU; its memory must not be read
             def __dlpack__(self, stream=None):
                 return self.array.__dlpack__()
 
@@ -2537,7 +2540,7 @@ class Arrays(unittest.TestCase):
                 self.assertEqual(len(lines), 1, lines)
             lines.clear()
             self.assertEqual(ctx.matmul(a, b[0]).shape, (5, 7, 4, 3))
-            self.assertIn("m=140", lines[0])        # one matrix where rows lie so
+            self.assertIn("m=140", lines[0])        # the stack is one matrix of 5 x 7 x 4 rows
             with ctx.prepare(b[0], side="right") as kept:
                 self.assertTrue((ctx.matmul(a, kept) == ctx.matmul(a, b[0])).all())
 

@@ -134,7 +134,7 @@ class Reveal(unittest.TestCase):
                 ("in=f64 mul=exact acc=f64", "f64"),
                 ("in=f64 mul=exact acc=f64 group=7", "f64"),
                 ("in=f64 mul=exact acc=f64 group=16", "f64"),
-                # what is added in other orders
+                # units that add in other orders
                 ("in=e4m3fnuz acc=f32 block=16 frac=24 late=31 reach=25 halves=yes", "f32"),
                 ("in=bf16:ftz acc=f32:ftz block=4 tree=yes", "f32"),
                 ("in=f32 mul=f32 acc=f32 block=8 tree=yes", "f32"),
@@ -148,7 +148,7 @@ class Reveal(unittest.TestCase):
                 ("in=e5m2 acc=(1,8,13):rz block=8 frac=13 group=16 outer=f32", "f32"),
                 ("in=f64 mul=f64 acc=f64 group=12 halve=3", "f64"),
                 ("in=f64 mul=f64 acc=f64 group=4 split=3", "f64"),
-                # formats that nothing but results tells
+                # accumulators whose format only results show
                 ("in=f16 acc=f16", "f32"), ("in=f16 acc=f16 block=16 frac=25", "f32"),
                 ("in=bf16 acc=f32 out=bf16", "f32"), ("in=e4m3 acc=e4m3", "f32"),
                 ("in=f32 mul=bf16 acc=f32", "f32"), ("in=f32 mul=(1,8,4):rz acc=(1,8,9):ru", "f32"),
@@ -156,14 +156,14 @@ class Reveal(unittest.TestCase):
                 ("in=f16 acc=f32:ra", "f32"), ("in=tf32 acc=f32", "f32", "f32"),
                 ("in=bf16:rz acc=f32", "f32", "f32"),
                 ("in=tf32:rz acc=f32:rz block=8 frac=25", "f32", "f32"),
-                # sums that hold more than results, and more bits than an alignment
+                # outer sums wider than the result, and wider than the alignment
                 ("in=e5m2 acc=f32 out=f16", "f32"), ("in=f16 acc=f16 group=16 outer=f32", "f32"),
                 ("in=e5m2 acc=f32:rz block=32 frac=13", "f32"),
                 ("in=e5m2 acc=(1,8,15):rz block=32 frac=13", "f32"),
                 ("in=bf16 acc=f32 block=4 frac=30", "f32"),
                 ("in=f32 mul=f32:ftz acc=f32", "f32"), ("in=f32 mul=f32 acc=f32:ftz", "f32"),
                 ("in=f32 mul=f32:ftz acc=f32:ftz", "f32"),
-                # how far down terms are aligned, and with which
+                # alignment: how many bits are kept, and whether the accumulator takes part
                 ("in=bf16 acc=f32:rz:inf block=16 frac=25 floor=-133", "f32"),
                 ("in=bf16 acc=f32 block=8 frac=24 floor=-130", "f32"),
                 ("in=bf16 acc=f32:ru block=8 frac=24 floor=-130", "f32"),
@@ -225,13 +225,13 @@ class Reveal(unittest.TestCase):
         for name, preset in limber.units().items():
             operand = re.match(r"in=([\w()]+)", preset.words)[1]
             if re.search("in=i8|in=e[23]m", preset.words):
-                continue        # exact, too narrow
+                continue        # exact accumulators and very narrow ones have no order to find
             kind = "f64" if operand == "f64" else "f32"
             found = limber.reveal(lambda x, y: units.matmul(
                 x, y, contract=f"simulate={name}", dtype=kind), 60, operand, kind)
             self.assertIsNotNone(found.unit, (name, found.tree))
             seen += 1
-            # operands that are cut on their way in are not looked at
+            # presets that truncate operands on load are left out
             for range_ in (-3, 3), (-200, 127), (-76, -66):
                 x = [numbers(operand, kind, *range_) for _ in range(2)]
                 want = units.matmul(*x, contract=f"simulate={name}", dtype=kind)
@@ -247,7 +247,7 @@ class Reveal(unittest.TestCase):
                                   kind, shape=(5, 7), at=(4, 2))
             self.assertEqual(found.tree, "[0..255, [256..511], [512..599]]")
         drawn = numpy.random.default_rng(4)
-        # whatever its BLAS: descriptions that predict an element's bits
+        # with any BLAS, the description found predicts an element's bits
         for kind in "f32", "f64":
             for k in 40, 301:
                 found = limber.reveal(numpy.matmul, k, kind, shape=(16, 24))
@@ -260,7 +260,7 @@ class Reveal(unittest.TestCase):
                     self.assertEqual((a @ b)[0, 0].tobytes(), want[0, 0].tobytes(), found)
         found = limber.reveal(lambda a, b: [[numpy.add.accumulate(a[0] * b[:, 0])[-1]]], 50)
         self.assertEqual(found, ("[0..49]", "in=f32 mul=f32 acc=f32"))
-        # a format of few bits does not count to k: some of the ones at a time
+        # a format of few bits cannot count to k, so only some factors are 1 at a time
         found = limber.reveal(lambda a, b: limber.matmul(
             a, b, contract="simulate=in=bf16 acc=bf16 group=100"), 400, "bf16")
         self.assertEqual(found.tree, "[0..99, [100..199], [200..299], [300..399]]")

@@ -366,7 +366,8 @@ class Models(unittest.TestCase):
             limber.torch.matmul(torch.zeros(2, 3), torch.zeros(3, 3))
 
     def test_encoders(self):
-        """Also where PyTorch computes the whole layer by one function."""
+        """Products of encoder layers are replaced, too, which PyTorch may compute by one function.
+        """
         layer = torch.nn.TransformerEncoder(
             torch.nn.TransformerEncoderLayer(16, 4, 32, dropout=0, batch_first=True,
                                              dtype=torch.float64), 2).eval()
@@ -418,8 +419,8 @@ class Models(unittest.TestCase):
         self.assertEqual(found, [True] * 20)
 
     def test_modules_inside(self):
-        """A module's code runs under its own settings: each function is asked for once, and the
-        outer module's settings apply again after it, also where it fails."""
+        """A module's code runs under its own settings.  Each function is intercepted once.  After
+        the module, also if it raises, the outer module's settings apply again."""
         w = torch.randn(6, 6)
 
         class Around(torch.nn.Module):

@@ -66,7 +66,7 @@ static struct {
     const struct backend *real; /* NULL: a GPU */
     FILE *plan, *config, *code;
     bool lacks; /* this computer lacks instructions of the machine */
-    bool here; /* as in struct outcome */
+    bool here; /* see struct outcome */
 } now;
 
 /* CPU features that this computer is assumed to have. */

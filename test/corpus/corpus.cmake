@@ -12,6 +12,6 @@ if(NOT LIMBER_SANITIZE)     # other tests see the same code under sanitizers
     set_property(TEST corpus_poorest APPEND PROPERTY ENVIRONMENT LIMBER_KERNELS=specialised)
   endif()
 endif()
-if(CMAKE_CROSSCOMPILING)     # code of x86-64 is no matter there, and libLLVM slow in an emulator
+if(CMAKE_CROSSCOMPILING)     # has no x86-64 code, and libLLVM is slow in an emulator
   set_property(TEST corpus APPEND PROPERTY ENVIRONMENT LIMBER_LLVM=/nonexistent)
 endif()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * collect_cubins FILE...: compiles programs that SIMT_PROGRAMS recorded with NVRTC, so that the
- * folder LIMBER_KEEP_CUBINS gets their cubins.  What LIMBER_CUBINS has already is not compiled
- * again.  Exit status: 0, 1 for a program that NVRTC does not compile, 2 for a file that is
- * none. */
+ * folder LIMBER_KEEP_CUBINS gets their cubins.  Programs whose cubin is in LIMBER_CUBINS already
+ * are not compiled again.  Exit status: 0, 1 for a program that NVRTC does not compile, 2 for a
+ * file that is none. */
 #include "backends/cuda/cuda.h"
 #include "settings.h"
 

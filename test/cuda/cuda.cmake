@@ -25,7 +25,7 @@ foreach(name test_cuda test_cuda_batch test_cuda_calls test_cuda_complex test_cu
   if(LIMBER_SANITIZE AND ${name} STREQUAL test_cuda_mx)
     set(${name}_on 120)
   elseif(LIMBER_SANITIZE)
-    set(${name}_on 90)             # the host's side of it, once
+    set(${name}_on 90)             # tests of host code need one capability
   endif()
   foreach(capability ${${name}_on})
     add_test(NAME ${name}_${capability} COMMAND ${CMAKE_COMMAND} -E env SIMT_CC=${capability}

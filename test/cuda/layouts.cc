@@ -26,10 +26,10 @@ static place place_of(uint32_t at)
 
 /* Emulates ldmatrix for all lanes by CuTe's table: which bytes this lane's registers hold.
  * addresses: by call and lane. */
-static uint32_t addresses[8][32]; /* of a call, of a lane */
+static uint32_t addresses[8][32]; /* [call of ldmatrix][lane] */
 static int calls;
 static bool asks; /* addresses are being collected */
-static place held[8][4][4]; /* by call, register and byte */
+static place held[8][4][4]; /* bytes that the registers hold: [call][register][byte] */
 
 static void load_fragments(uint32_t *, uint32_t at)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What kernels say of where bytes lie, against CuTe's tables: layouts.py KERNELS INCLUDES FOLDER
+"""Compares the kernels' address functions with CuTe's layouts: layouts.py KERNELS INCLUDES FOLDER
 
 Writes FOLDER/kernels.h and FOLDER/scaled.h, the functions of the headers in KERNELS that layouts.cc
 and layouts_scaled.cc test, as they stand.  Says which instructions of device.h neither CUTLASS nor
@@ -22,12 +22,12 @@ FUNCTIONS = {
         "tensor.h": ("issue_stage_scales", "issue_scaled_piece"),
     },
 }
-# what these spell without a word that PTX allows to be left out
+# spellings of CUTLASS or CUDA without a qualifier that PTX allows to be omitted
 SPELLED = ((".global.tile.mbarrier", ".global.mbarrier"),
            ("barrier.cluster.arrive.release", "barrier.cluster.arrive"),
            ("barrier.cluster.wait.acquire", "barrier.cluster.wait"),
            ("ldmatrix.sync.aligned.m8n8.x4", "ldmatrix.sync.aligned.x4.m8n8"),
-           # ptxas makes one instruction of both
+           # both assemble to one instruction
            ("kind::mxf4.block_scale.scale_vec::2X", "kind::mxf4nvf4.block_scale.scale_vec::2X"))
 
 

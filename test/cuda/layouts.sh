@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Where bytes lie in fragments and tiles, and the instructions of device.h, against CuTe and CUTLASS
-# of the package index; without them the test is skipped.  Then again with faults planted in copies
-# of the kernels, which must be found.  layouts.sh KERNELS
+# Compares byte positions in fragments and tiles, and the instructions of device.h, with CuTe and
+# CUTLASS of the package index; without them the test is skipped.  Then plants faults in copies of
+# the kernels, which must be found.  layouts.sh KERNELS
 set -eu
 kernels=$1
 here=$(dirname "$0")

@@ -52,7 +52,7 @@ MOST_MOVES_A_PRODUCT = 0.25
 MOST_MOVES_LATER = 0.5      # for 10.0 and 12.0
 MOST_MOVES_OF_DOUBLES = 1   # a product of 16 rows, on 9.0, keeps its unit busy for 16 clocks
 MOST_IN_ALL = 5000
-MOST_INSIDE = 10000         # where elements are cut into limbs inside
+MOST_INSIDE = 10000         # for kernels that cut elements into limbs in their main loop
 
 
 class Instruction:

@@ -31,7 +31,7 @@ static const struct scheme {
     int on;
     int split;
     bool alone; /* sums in the device's order: single products give the same bits */
-    const char *unit; /* of LIMBER_CONTRACT_SIMULATE */
+    const char *unit; /* unit of LIMBER_CONTRACT_SIMULATE */
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all | ON_100, 0, false },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64", DATA_special, ON_90, 0, false },
@@ -213,7 +213,7 @@ static void same_c(const struct scheme *s, const struct operand x[3])
     char *got = malloc(c->there.bytes);
 
     gpu_get(got, c->there);
-    if (s->alone) /* leave no trace of the batch */
+    if (s->alone) /* the single products must not find the batch's results in C */
         gpu_upload(c->there, c->host);
     compute_expected(s, x);
     compare_c(s, c, got);
@@ -656,7 +656,8 @@ static void cublas_takes_batches_at_once(void **state)
         before = calls();
         if (run_batch(cuda, &s, x, MOST, NULL))
             fail_msg("%s", limber_error_text());
-        assert_int_equal(calls() - before, i / 2 < 3 ? 1 : MOST); /* of both kinds: each alone */
+        /* the last placement mixes steps and addresses, so each product is a call */
+        assert_int_equal(calls() - before, i / 2 < 3 ? 1 : MOST);
         s.scheme = "native";
         assert_int_equal(run_batch(reference, &s, x, MOST, NULL), LIMBER_STATUS_OK);
         same_numbers(&s, &x[2]);

@@ -704,7 +704,7 @@ static void play_recorded(const struct recorded *x)
     got = malloc(bytes);
     if (image || filter)
         fill(&r, DATA_unit, t.f, t.y, t.ny);
-    memset(in[0].data, 0, in[0].count / 4 * size); /* these lines have other scales than the rest */
+    memset(in[0].data, 0, in[0].count / 4 * size); /* zero lines have another scale */
     a = gpu_put(in[0].data, in[0].count * size);
     b = gpu_put(in[1].data, in[1].count * size);
     c = gpu_put(out.data, bytes);

@@ -96,7 +96,7 @@ struct trial {
     const struct scheme *s;
     limber_conv conv;
     int operation;
-    const limber_queue *queue; /* of calls in device memory, or NULL */
+    const limber_queue *queue; /* queue of calls in device memory; NULL: the library's own */
     char *host[3];
     struct there there[3];
     size_t size[3]; /* bytes */

@@ -12,7 +12,7 @@
 struct scaled {
     const char *unit;
     int64_t m, n, k;
-    int kind;                   /* of values */
+    int kind;                   /* kind of values (any_matrix) */
     const char *in, *out;       /* formats; NULL: f32 */
     bool transposed;
     double alpha, beta;         /* 0: not passed */

@@ -240,7 +240,8 @@ static uint64_t power_of_two(int e)
     return v;
 }
 
-/* A number in digits, and a sum of doubles that are whole numbers, modulo a prime. */
+/* Reduces a number in 32-bit digits modulo PRIME; doubles_modulo reduces a sum of integral
+ * doubles. */
 static uint64_t digits_modulo(const uint32_t *digit)
 {
     uint64_t v = 0;
@@ -266,8 +267,8 @@ static uint64_t doubles_modulo(const double *x, int count)
     return v;
 }
 
-/* Sums of one column for remainders that make it as large as it gets, or as small: adding up has
- * rounded nothing, and neither does any multiple of P that may be taken off. */
+/* Checks that the kernel's sum of one column is exact for the residues that make it largest (or
+ * smallest), and after subtracting any multiple of P. */
 static void check_column(const struct limber_crt *crt, const struct cuda_doubles *d, int i,
                          bool largest)
 {
@@ -278,7 +279,7 @@ static void check_column(const struct limber_crt *crt, const struct cuda_doubles
         double c = (weight > 0) == largest ? crt->modulus[l] - 1 : 0, next;
 
         next = fma(1 + c / 4096, weight, sum);
-        /* both errors of a sum of two doubles, the product of which is one exactly */
+        /* the product c/4096 weight is exact, and so is the sum: both of its error terms are 0 */
         assert_true((1 + c / 4096) * weight - weight == c / 4096 * weight);
         assert_true(fma(1 + c / 4096, weight, -(next - sum)) == 0 && next - (next - sum) == sum);
         exact += c / 4096 * weight;

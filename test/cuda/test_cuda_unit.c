@@ -15,7 +15,7 @@ struct simulated {
     const char *text;
     limber_unit u;
     int64_t m, n, k;
-    int kind; /* of values */
+    int kind; /* kind of values (any_matrix) */
     const char *in, *out; /* formats; NULL: f32 */
     bool transposed, counts, swamped_only;
     double alpha, beta; /* both 0: not passed */
@@ -154,7 +154,7 @@ static void random_units_compute_what_they_describe(void **state)
             continue; /* only the interpreter has these */
         p.counts = rng_below(&r, 3) > 0;
         p.swamped_only = rng_below(&r, 3) == 0;
-        for (int data = 0; data < 4; data++) { /* with one kernel */
+        for (int data = 0; data < 4; data++) { /* one kernel serves all kinds of data */
             p.m = 1 + rng_below(&r, data ? 9 : 70);
             p.n = 1 + rng_below(&r, data ? 70 : 9);
             p.k = rng_below(&r, 90);

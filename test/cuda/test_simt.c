@@ -1046,7 +1046,7 @@ static void the_portable_form_multiplies(void **state)
 
 /* ---- Hopper ---------------------------------------------------------------------------------- */
 
-/* of a tile's 128 rows and columns; steps of 128 bytes along k */
+/* rows and columns that exist of a tile of 128 x 128; steps of 128 bytes along k */
 enum { ROWS = 100, COLUMNS = 120, STEPS = 5 };
 
 /* Encodes maps of ROWS rows, so that the last box holds fewer than its 64 or 128 rows. */
@@ -1795,7 +1795,7 @@ static void launches_of_clusters_are_checked(void **state)
     other.cluster = 3;
     assert_int_equal(launch(&other, f, &args), 1);
     assert_int_equal(cuOccupancyMaxActiveClusters(&n, f, &config), 0);
-    assert_int_equal(n, 4); /* of 5 multiprocessors, with two blocks on each */
+    assert_int_equal(n, 4); /* clusters that fit 5 multiprocessors with two blocks each */
     assert_int_equal(cuModuleUnload(m), 0);
     start(80, 1);
     other = k;

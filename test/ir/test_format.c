@@ -540,7 +540,9 @@ static void sticky_breaks_ties(void **state)
     assert_int_equal(loss, 0);
 }
 
-/* The low double of (2^127 + rest) 2^-127, a little more with sticky; rest may be negative. */
+/* Encodes (2^127 + rest) 2^-127 as a double-double, checks that its upper double is `high`, and
+ * returns the lower one times 2^127.  sticky: the number is larger by an unknown amount below its
+ * last bit. */
 static double low_of(__int128 rest, int sticky, double high)
 {
     unsigned __int128 v = ((unsigned __int128)1 << 127) + (unsigned __int128)rest;
@@ -554,6 +556,8 @@ static double low_of(__int128 rest, int sticky, double high)
     return ldexp(pair[1], 127);
 }
 
+/* `tie` lies half-way between doubles from 2^54 on, which are 4 apart; `next` is 2^-52 in units of
+ * 2^-127, so that the second value lies below the upper double 1 + 2^-52. */
 static void sticky_reaches_the_low_double(void **state)
 {
     __int128 next = (__int128)1 << 75, tie = ((__int128)1 << 54) + 2;
@@ -832,7 +836,8 @@ static void ranges_are_known(void **state)
     assert_false(limber_format_embeds(format("posit8"), format("e2m1")));
     assert_true(limber_format_embeds(format("e8m0"), format("f32")));
     assert_true(limber_format_embeds(format("e4m3fnuz"), format("f16")));
-    assert_false(limber_format_embeds(format("e2m1"), format("e4m3fnuz"))); /* its -0 */
+    /* e2m1 has -0, which e4m3fnuz lacks */
+    assert_false(limber_format_embeds(format("e2m1"), format("e4m3fnuz")));
 }
 
 int main(void)

@@ -71,7 +71,8 @@ static void lines_are_not_called_as_inputs(void **state)
     }
 }
 
-/* The maximum number of inputs, whose names conflict with each other. */
+/* As many inputs as are allowed, whose names look like those that lines get: an underscore and a
+ * number. */
 static void eight_inputs_are_apart(void **state)
 {
     static const char *const names[MOST_INPUTS] = { "________1", "_______2", "______3", "_____1",

@@ -13,9 +13,8 @@
 
 enum { SETS = 4 };
 
-/* The machine as it is, with three threads, with the library's code for others. */
-/* with the features of targets.h: this machine, the same with three threads, and the library's code
- * for other machines */
+/* Instruction sets (names of targets.h) of the contexts; NULL: this machine's, first with one
+ * thread, then with three. */
 static const char *const sets[SETS] = { NULL, NULL, "avx2", "avx512" };
 enum { THREADS = 1 };
 static limber_context *compiled[SETS], *interp;

@@ -225,7 +225,7 @@ static bool by_scheme(const struct plan *p, const struct target *t, struct blob 
 /* An entry of a plan holds a key and no code, so all of them have one size. */
 struct shared_entries {
     int plans, codes;
-    size_t bytes; /* of a plan's entry */
+    size_t bytes; /* bytes of a plan's entry */
 };
 
 static int count_shared(void *user, const limber_cache_entry *e)

@@ -31,17 +31,21 @@ static const limber_contract native = { .size = sizeof(limber_contract),
 /* ---- the contexts that compute --------------------------------------------------------------- */
 
 enum { MOST = 32 };
-static struct way {
+static struct named_context {
     limber_context *ctx;
     char name[80];
-} ways[MOST];
+} contexts[MOST];
 static int count;
 
-static limber_context *add(const char *backend, limber_kernels kernels, int threads, int small)
+/* Small products: by the ways that need no plan (`direct`, `pairs`), or by kernels, too. */
+enum small_products { SMALL_BY_KERNELS, SMALL_WITHOUT_PLANS };
+
+static limber_context *add(const char *backend, limber_kernels kernels, int threads,
+                           enum small_products small)
 {
     static const char *const words[] = { "auto", "both", "prebuilt", "specialised" };
     limber_config config = LIMBER_CONFIG_INIT;
-    struct way *w = &ways[count++];
+    struct named_context *w = &contexts[count++];
 
     assert_true(count <= MOST);
     config.backend = backend;
@@ -52,14 +56,15 @@ static limber_context *add(const char *backend, limber_kernels kernels, int thre
     config.allocator = used_memory();
     if (limber_create(&w->ctx, &config))
         fail_msg("%s", limber_error_text());
-    set_planless(w->ctx, small);
+    set_planless(w->ctx, small == SMALL_WITHOUT_PLANS);
     snprintf(w->name, sizeof w->name, "%s, %s, threads %d, small %d", w->ctx->machine.target.isa,
-             words[kernels], threads, small);
+             words[kernels], threads, (int)small);
     return w->ctx;
 }
 
 #ifdef LIMBER_HAVE_LLVM
-/* Adds contexts for other machines whose instructions this CPU has. */
+/* Adds contexts for other machines whose instructions this CPU has: one with specialised kernels,
+ * if a compiler is here, and two with prebuilt kernels. */
 static void add_targets(void)
 {
     struct diag d = { 0 };
@@ -68,17 +73,18 @@ static void add_targets(void)
     if (!limber_backend_llvm.probe(&here, &d))
         return;
     for (size_t t = 0; t < COUNT(targets); t++)
-        for (int way = compiler_here() ? 0 : 1; way < 3; way++) {
-            limber_kernels kernels = way ? LIMBER_KERNELS_PREBUILT : LIMBER_KERNELS_SPECIALISED;
+        for (int i = compiler_here() ? 0 : 1; i < 3; i++) {
+            limber_kernels kernels = i == 0 ? LIMBER_KERNELS_SPECIALISED : LIMBER_KERNELS_PREBUILT;
             struct target *to;
 
             if (targets[t].emulated || !strstr(here.features, targets[t].needs))
                 continue;
-            to = &add("llvm", kernels, 1, way == 2)->machine.target;
+            to = &add("llvm", kernels, 1, i == 2 ? SMALL_WITHOUT_PLANS : SMALL_BY_KERNELS)
+                      ->machine.target;
             memset(to, 0, sizeof *to);
             assert_true(limber_target_parse(to, targets[t].text, &d));
             limber_target_complete(to);
-            memcpy(ways[count - 1].name, to->isa, strlen(to->isa) + 1);
+            memcpy(contexts[count - 1].name, to->isa, strlen(to->isa) + 1);
         }
 }
 #endif
@@ -87,12 +93,14 @@ static int open_contexts(void **state)
 {
     if (make_dir(state))
         return -1;
-    add("interp", LIMBER_KERNELS_AUTO, 1, 0);
+    add("interp", LIMBER_KERNELS_AUTO, 1, SMALL_BY_KERNELS);
     for (int threads = 1; threads <= 3; threads++) {
-        add(NULL, LIMBER_KERNELS_PREBUILT, threads, threads != 2);
-        add(NULL, LIMBER_KERNELS_SPECIALISED, threads, threads == 2);
+        add(NULL, LIMBER_KERNELS_PREBUILT, threads,
+            threads != 2 ? SMALL_WITHOUT_PLANS : SMALL_BY_KERNELS);
+        add(NULL, LIMBER_KERNELS_SPECIALISED, threads,
+            threads == 2 ? SMALL_WITHOUT_PLANS : SMALL_BY_KERNELS);
     }
-    add(NULL, LIMBER_KERNELS_BOTH, 2, 1);
+    add(NULL, LIMBER_KERNELS_BOTH, 2, SMALL_WITHOUT_PLANS);
 #ifdef LIMBER_HAVE_LLVM
     add_targets();
 #endif
@@ -102,7 +110,7 @@ static int open_contexts(void **state)
 static int end(void **state)
 {
     while (count > 0)
-        limber_destroy(ways[--count].ctx);
+        limber_destroy(contexts[--count].ctx);
     return remove_dir(state);
 }
 
@@ -176,12 +184,12 @@ static void check(const struct shape *s, uint64_t seed)
         limber_report report = LIMBER_REPORT_INIT;
 
         memcpy(got, c0, nc * fc.size);
-        if (limber_run(ways[i].ctx, &p, &report))
-            fail_msg("%s by %s: %s", what, ways[i].name, limber_error_text());
+        if (limber_run(contexts[i].ctx, &p, &report))
+            fail_msg("%s by %s: %s", what, contexts[i].name, limber_error_text());
         assert_int_equal(report.order, 1);
         assert_int_equal(report.parts, 0);
         assert_string_equal(report.scheme, "native");
-        compare(fc, want, got, nc, what, ways[i].name);
+        compare(fc, want, got, nc, what, contexts[i].name);
     }
     free(a);
     free(b);
@@ -287,17 +295,17 @@ static void repeated_operands_have_the_same_bits(void **state)
         for (int64_t j = 0; j < k * n; j++)
             b[j] = x[j / n * right.row_stride + j % n * right.col_stride];
         for (int w = 0; w < count; w++) {
-            if (limber_gemm(ways[w].ctx, &reproducible, m, n, k, NULL,
+            if (limber_gemm(contexts[w].ctx, &reproducible, m, n, k, NULL,
                             (limber_matrix){ a, LIMBER_F32, k, 1 },
                             (limber_matrix){ b, LIMBER_F32, n, 1 }, NULL,
                             (limber_output){ w ? got : want, LIMBER_F32, n, 1 }, NULL))
                 fail_msg("%s", limber_error_text());
-            if (limber_gemm(ways[w].ctx, &reproducible, m, n, k, NULL, left, right, NULL,
+            if (limber_gemm(contexts[w].ctx, &reproducible, m, n, k, NULL, left, right, NULL,
                             (limber_output){ got, LIMBER_F32, n, 1 }, NULL))
                 fail_msg("%s", limber_error_text());
             if (memcmp(got, want, (size_t)(m * n) * 4))
                 fail_msg("%d x %d x %d, kind %d, by %s", (int)m, (int)n, (int)k, kind,
-                         ways[w].name);
+                         contexts[w].name);
         }
     }
     free(x);
@@ -339,15 +347,15 @@ static void long_operands_have_the_same_bits(void **state)
             p.n = n - j < COLUMNS ? n - j : COLUMNS;
             p.b = (limber_matrix){ b + j * f.size, f, n, 1 };
             p.c = (limber_output){ want + j * f.size, f, n, 1 };
-            assert_int_equal(limber_run(ways[1].ctx, &p, NULL), LIMBER_STATUS_OK);
+            assert_int_equal(limber_run(contexts[1].ctx, &p, NULL), LIMBER_STATUS_OK);
         }
         p.n = n;
         p.b = (limber_matrix){ b, f, n, 1 };
         p.c = (limber_output){ got, f, n, 1 };
         for (int w = 1; w <= 5; w += 2) { /* 1 to 3 threads */
             memset(got, 0xff, (size_t)(m * n * f.size));
-            assert_int_equal(limber_run(ways[w].ctx, &p, NULL), LIMBER_STATUS_OK);
-            compare(f, want, got, (size_t)(m * n), "a long product", ways[w].name);
+            assert_int_equal(limber_run(contexts[w].ctx, &p, NULL), LIMBER_STATUS_OK);
+            compare(f, want, got, (size_t)(m * n), "a long product", contexts[w].name);
         }
         free(a);
         free(b);
@@ -379,7 +387,7 @@ static void chains_outlast_the_precision(void **state)
         limber_report report = LIMBER_REPORT_INIT;
 
         got = NAN;
-        if (limber_gemm(ways[1 + i / 2].ctx, contracts[i % 2], 1, 1, LONG, NULL,
+        if (limber_gemm(contexts[1 + i / 2].ctx, contracts[i % 2], 1, 1, LONG, NULL,
                         (limber_matrix){ a, LIMBER_F32, 0, 1 },
                         (limber_matrix){ &b, LIMBER_F32, 0, 0 }, NULL,
                         (limber_output){ &got, LIMBER_F32, 1, 1 }, &report))
@@ -420,18 +428,18 @@ static void zero_tiles_keep_the_order(void **state)
         limber_report report = LIMBER_REPORT_INIT;
 
         p.contract = &native;
-        assert_int_equal(limber_run(ways[i].ctx, &p, &report), LIMBER_STATUS_OK);
+        assert_int_equal(limber_run(contexts[i].ctx, &p, &report), LIMBER_STATUS_OK);
         assert_int_equal(report.order, 0);
         others += report.parts > 0;
         p.contract = &reproducible;
         memset(got, 0xaa, BYTES);
-        assert_int_equal(limber_run(ways[i].ctx, &p, &report), LIMBER_STATUS_OK);
+        assert_int_equal(limber_run(contexts[i].ctx, &p, &report), LIMBER_STATUS_OK);
         assert_int_equal(report.order, 1);
         assert_int_equal(report.parts, 0);
-        compare(LIMBER_F64, (char *)want, (char *)got, N * N, "zero tiles", ways[i].name);
+        compare(LIMBER_F64, (char *)want, (char *)got, N * N, "zero tiles", contexts[i].name);
     }
     print_message("native was cut into parts %d times\n", others);
-    assert_true(others > 0 || ways[1].ctx->machine.backend == &limber_backend_interp);
+    assert_true(others > 0 || contexts[1].ctx->machine.backend == &limber_backend_interp);
     free(a);
     free(b);
     free(want);
@@ -481,19 +489,19 @@ static void the_place_in_a_batch_keeps_the_bits(void **state)
                     batch.c = M * N;
                     p.batch = &batch;
                     memset(got, 0xaa, sizeof got);
-                    if (limber_run(ways[i].ctx, &p, NULL))
-                        fail_msg("%s: %s", ways[i].name, limber_error_text());
+                    if (limber_run(contexts[i].ctx, &p, NULL))
+                        fail_msg("%s: %s", contexts[i].name, limber_error_text());
                     compare(LIMBER_F32, (char *)want, (char *)got, (size_t)products * M * N,
-                            "a batch", ways[i].name);
+                            "a batch", contexts[i].name);
                     batch.count = BATCH;
                     batch.address_a = at_a;
                     batch.address_b = at_b;
                     batch.address_c = at_c;
                     memset(got, 0xaa, sizeof got);
-                    if (limber_run(ways[i].ctx, &p, NULL))
-                        fail_msg("%s: %s", ways[i].name, limber_error_text());
+                    if (limber_run(contexts[i].ctx, &p, NULL))
+                        fail_msg("%s: %s", contexts[i].name, limber_error_text());
                     compare(LIMBER_F32, (char *)want, (char *)got, BATCH * M * N,
-                            "a batch of addresses", ways[i].name);
+                            "a batch of addresses", contexts[i].name);
                 }
         }
 }
@@ -535,19 +543,20 @@ static void prepared_operands_have_the_same_bits(void **state)
             limber_prepared *left = NULL, *right = NULL;
 
             if (side & 1)
-                assert_int_equal(limber_prepare(ways[i].ctx, p.a, M, K, LIMBER_SIDE_A, NULL, &left),
-                                 LIMBER_STATUS_OK);
+                assert_int_equal(
+                    limber_prepare(contexts[i].ctx, p.a, M, K, LIMBER_SIDE_A, NULL, &left),
+                    LIMBER_STATUS_OK);
             if (side & 2)
                 assert_int_equal(
-                    limber_prepare(ways[i].ctx, p.b, K, N, LIMBER_SIDE_B, NULL, &right),
+                    limber_prepare(contexts[i].ctx, p.b, K, N, LIMBER_SIDE_B, NULL, &right),
                     LIMBER_STATUS_OK);
             p.prepared_a = left;
             p.prepared_b = right;
             for (int times = 0; times < 2; times++) {
                 memset(got, 0xaa, sizeof got);
-                if (limber_run(ways[i].ctx, &p, NULL))
-                    fail_msg("%s: %s", ways[i].name, limber_error_text());
-                compare(LIMBER_F64, (char *)want, (char *)got, M * N, "prepared", ways[i].name);
+                if (limber_run(contexts[i].ctx, &p, NULL))
+                    fail_msg("%s: %s", contexts[i].name, limber_error_text());
+                compare(LIMBER_F64, (char *)want, (char *)got, M * N, "prepared", contexts[i].name);
             }
             limber_prepared_free(left);
             limber_prepared_free(right);
@@ -646,12 +655,12 @@ static void convolutions_have_one_order(void **state)
             limber_report report = LIMBER_REPORT_INIT;
 
             memset(got, 0xaa, t.size[2] * 4);
-            if (limber_conv2d(ways[j].ctx, &reproducible, &t.s, NULL, x, LIMBER_F32, w, LIMBER_F32,
-                              NULL, got, LIMBER_F32, &report))
-                fail_msg("%s: %s", ways[j].name, limber_error_text());
+            if (limber_conv2d(contexts[j].ctx, &reproducible, &t.s, NULL, x, LIMBER_F32, w,
+                              LIMBER_F32, NULL, got, LIMBER_F32, &report))
+                fail_msg("%s: %s", contexts[j].name, limber_error_text());
             assert_int_equal(report.order, 1);
             compare(LIMBER_F32, (char *)want, (char *)got, t.size[2], "a convolution",
-                    ways[j].name);
+                    contexts[j].name);
         }
         free(x);
         free(w);
@@ -725,12 +734,12 @@ static void complex_products_have_one_order(void **state)
             limber_report report = LIMBER_REPORT_INIT;
 
             memcpy(got, c0, sizeof got);
-            if (gemm_complex(ways[j].ctx, &reproducible, NULL, M, N, K, by, ma, conj_a, mb, conj_b,
-                             old, mc, &report, 0))
-                fail_msg("%s: %s", ways[j].name, limber_error_text());
+            if (gemm_complex(contexts[j].ctx, &reproducible, NULL, M, N, K, by, ma, conj_a, mb,
+                             conj_b, old, mc, &report, 0))
+                fail_msg("%s: %s", contexts[j].name, limber_error_text());
             assert_int_equal(report.order, 1);
             compare(LIMBER_F64, (char *)want, (char *)got, 2 * M * N, "a complex product",
-                    ways[j].name);
+                    contexts[j].name);
         }
     }
 }
@@ -744,7 +753,7 @@ static void refuse(const char *a, const char *b, const char *c, const char *sche
     limber_contract contract = reproducible;
 
     contract.scheme = scheme;
-    assert_int_equal(limber_gemm(ways[0].ctx, &contract, 1, 1, 1, NULL,
+    assert_int_equal(limber_gemm(contexts[0].ctx, &contract, 1, 1, 1, NULL,
                                  (limber_matrix){ data[0], named(a), 1, 1 },
                                  (limber_matrix){ data[1], named(b), 1, 1 }, NULL,
                                  (limber_output){ data[2], named(c), 1, 1 }, NULL),
@@ -765,7 +774,7 @@ static void calls_without_an_order_are_refused(void **state)
     refuse("i8", "i8", "i32", NULL, "a: i8 has no");
     refuse("f64", "f64", "f64", "ozaki2", "\"ozaki2\": only native has reproducible sums");
     refuse("f64", "f64", "f64", "native+accumulator", "only native has reproducible sums");
-    assert_int_equal(limber_bind_shape(ways[0].ctx, &contract, 4, 4, 4,
+    assert_int_equal(limber_bind_shape(contexts[0].ctx, &contract, 4, 4, 4,
                                        (limber_matrix){ NULL, LIMBER_F64, 4, 1 },
                                        (limber_matrix){ NULL, LIMBER_F64, 4, 1 },
                                        (limber_output){ NULL, LIMBER_F64, 4, 1 },
@@ -847,13 +856,13 @@ static void order_1_has_these_bits(void **state)
             p.domain = z->is_complex ? LIMBER_DOMAIN_COMPLEX : LIMBER_DOMAIN_REAL;
             for (size_t e = 0; e < nc; e++)
                 number(fc, c + e * fc.size, 2000003 + e);
-            if (limber_run(ways[j].ctx, &p, &report))
-                fail_msg("%s: %s", ways[j].name, limber_error_text());
+            if (limber_run(contexts[j].ctx, &p, &report))
+                fail_msg("%s: %s", contexts[j].name, limber_error_text());
             bits = hash(0xcbf29ce484222325u, c, nc * fc.size);
             assert_int_equal(report.order, 1);
             if (bits != z->bits)
                 fail_msg("%s %s %s, k = %d, by %s: bits 0x%016llx are not those of order 1", z->a,
-                         z->b, z->c, (int)z->k, ways[j].name, (unsigned long long)bits);
+                         z->b, z->c, (int)z->k, contexts[j].name, (unsigned long long)bits);
         }
         free(a);
         free(b);
@@ -870,7 +879,7 @@ static void compiled_kernels_report_their_order(void **state)
 
     (void)state;
     for (int j = 0; j < 4; j++) { /* the interpreter; then kernels, however small the product */
-        limber_context *ctx = ways[j / 2 * 3].ctx;
+        limber_context *ctx = contexts[j / 2 * 3].ctx;
         limber_report used = LIMBER_REPORT_INIT, made = LIMBER_REPORT_INIT;
         limber_problem p = LIMBER_PROBLEM_INIT;
         char *plan;

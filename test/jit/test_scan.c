@@ -80,7 +80,8 @@ static void check_includes(const struct mask *a, const struct mask *b)
     }
 }
 
-/* Puts rare values in a few places, so that most runs of a plain format look alike. */
+/* Overwrites about one element in 450 by NaN, infinity, a tiny or extreme number, a zero or a tie,
+ * so that a scan meets them between long stretches of ordinary values. */
 static void sprinkle(struct rng *r, limber_format f, char *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 1 + rng_below(r, 900)) {

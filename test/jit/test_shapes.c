@@ -26,7 +26,7 @@ static limber_context *context_of(limber_kernels kernels)
 struct trial {
     struct product_shape shape;
     char *a, *b, *c;
-    size_t bytes; /* of each matrix */
+    size_t bytes; /* bytes of each matrix */
 };
 
 static int64_t count_spanned(struct strides s, int64_t rows, int64_t cols)

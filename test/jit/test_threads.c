@@ -395,7 +395,8 @@ static void threads_share_a_context(void **state)
     limber_destroy(ctx);
 }
 
-/* The threads that compute an element do not change its bits. */
+/* Fills an operand with pseudo-random bytes.  width: bytes of a float, whose exponent is kept
+ * moderate, so that it is finite; 1: integers. */
 static void fill_bytes(unsigned char *data, size_t size, size_t width)
 {
     uint32_t x = 12345;
@@ -403,7 +404,7 @@ static void fill_bytes(unsigned char *data, size_t size, size_t width)
     for (size_t i = 0; i < size; i++) {
         x = x * 1664525 + 1013904223;
         data[i] = (unsigned char)(x >> 24);
-        if (width > 1 && i % width == width - 1)    /* finite, and of like magnitude */
+        if (width > 1 && i % width == width - 1) /* the top byte: sign, and an exponent near 1 */
             data[i] = (unsigned char)((data[i] & 0x80) | 0x3f);
     }
 }

@@ -132,8 +132,8 @@ struct example {
     limber_promise promise;
     const char *format, *to;
     enum contents data;
-    int64_t m, n, k; /* of a product, else 0 */
-    int64_t groups; /* of a convolution, else 0 */
+    int64_t m, n, k; /* sizes of a product; 0: a convolution */
+    int64_t groups; /* groups of a convolution; 0: a product */
     int codes; /* bits of the expected code */
     int may; /* bits of code that runs on some CPUs */
 };

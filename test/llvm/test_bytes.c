@@ -34,7 +34,7 @@ static int32_t start[FILTERS], to[PIXELS * ROW];
 static const uint8_t *line[PIXELS];
 static int64_t at[WORDS];
 
-/* Channel q of a word of the image; weight_at: of a filter. */
+/* Reads channel q of a word of the image; weight_at reads one of a filter's word. */
 static int32_t seen_at(const struct code *code, const uint8_t *word, int q, int32_t flip)
 {
     int16_t wide;

@@ -90,7 +90,7 @@ static void check_product(void)
 
             for (int p = 0; p < N; p++)
                 sum += a[i * N + p] * b[p * N + j];
-            assert_float_equal(c[i * N + j], sum, 0); /* of small integers, hence exact */
+            assert_float_equal(c[i * N + j], sum, 0); /* sums of small integers are exact */
         }
 }
 

@@ -56,7 +56,7 @@ struct trial {
     const char *path;
     char *text;
     bool conv;
-    struct placed placed;       /* of a convolution; otherwise call is used */
+    struct placed placed; /* the convolution; for a matrix product, `call` is used instead */
     int64_t m, n, k;
     struct tensor a, b, c0, want;
     char *alpha, *beta;

@@ -58,7 +58,7 @@ struct driver {
 #define DRIVER_FIELD(name, args) int(*name) args;
     DRIVER_FUNCTIONS(DRIVER_FIELD)
 #undef DRIVER_FIELD
-    /* of the stand-in only */
+    /* functions that only the stand-in has */
     const char *(*simt_error)(void);
     void (*simt_reset)(void);
     long (*simt_launches)(void);

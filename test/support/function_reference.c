@@ -11,7 +11,8 @@ enum { USUAL = 160, MOST = 440 }; /* bits of precision */
 static mpfr_t x, y, t, u; /* the argument, the value, and temporaries */
 static bool ready;
 
-/* Limits an argument of exp: beyond `most` the power is only known to be tiny or huge. */
+/* Clamps v to [-most, most], beyond which the exponential is so large or small that the function's
+ * value rounds alike in every format. */
 static void limit(mpfr_t v, double most)
 {
     if (mpfr_inf_p(v))

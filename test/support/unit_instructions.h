@@ -8,7 +8,8 @@
 /* Kinds of data.  0: any code; 1: a few binades, so that sums lose few bits; 2: products near the
  * smallest normal float; 3: numbers that cancel. */
 enum { CODE_KINDS = 4 };
-uint16_t any_code(struct rng *r, int kind, bool half); /* of binary16 or bfloat16 */
+/* a random code of binary16 (half) or bfloat16 */
+uint16_t any_code(struct rng *r, int kind, bool half);
 float any_start(struct rng *r, int kind);              /* the addend C */
 
 /* The result of an instruction for C, m x n in rows, with k products per element: the unit must

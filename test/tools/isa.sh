@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# LIMBER_ISA limits the instructions of a process, and stated bits do not depend on it.
+# LIMBER_ISA limits the instructions of a process; contracts that state the bits give the same bits.
 #
 #   isa.sh LIMBER
 limber=$1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# On a CPU older than the least that kernels are made for, or with anything of x86-64-v3 masked, the
-# interpreter computes, and one line says so.
+# On a CPU without all of x86-64-v3, which kernels need, the interpreter computes, and one line says
+# so.
 #
 #   old_cpu.sh LIMBER
 set -eu
@@ -23,5 +23,5 @@ for lack in avx2:AVX2 fma:FMA bmi2:BMI2 abm:LZCNT movbe:MOVBE f16c:F16C popcnt:P
 done
 product "$1" Nehalem correct
 [ "$(grep -c 'interpreter.*this CPU lacks AVX, .*MOVBE.* of x86-64-v3' "$work/told")" = 1 ]
-product "$1" Haswell native         # none of it masked
+product "$1" Haswell native         # a CPU that has all of x86-64-v3
 ! grep interpreter "$work/told"

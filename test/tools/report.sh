@@ -98,7 +98,7 @@ expect 0 '<p>skipped: no &lt;data&gt;</p>' cat page.html
 expect 0 '<p>failed: it broke</p>' cat page.html
 looks page.html '0 charts, 1 tables.*id="verdict">good<'
 
-# ---- an object a line: training, statistics, anything ----
+# ---- files with one JSON object a line: training, statistics, any other ----
 trained() {  # accumulator, group, lowest, mean, highest
     printf '{"by": "%s", "accumulator": "%s", "group": %d, "lowest": %s, ' "$1" "$1" "$2" "$3"
     printf '"mean": %s, "highest": %s, "seconds_a_step": 0.1, "model_trains": null}\n' "$4" "$5"
@@ -129,7 +129,7 @@ expect 0 '1 rows' "$limber" report one.json --html page.html
 expect 0 '<td>yes</td>' cat page.html
 looks page.html '0 charts, 2 tables.*id="verdict">good<'
 
-# ---- runs beside them; a page is whole or not there ----
+# ---- several runs on one page; a page that cannot be written whole does not appear ----
 cat > run.json << 'END'
 {"limber": "0", "library": "lib<x>", "program": "/bin/p&q", "complete": true, "wall_seconds": 1,
  "calls": [

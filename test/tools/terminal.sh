@@ -65,7 +65,7 @@ done
 printf '{"%s": "%s", "seconds": 1}\n' "name$json" "x$json" > lines.json
 hostile lines.json
 
-# ---- files of other kinds, with the text where a word is wrong ----
+# ---- files of other kinds, with the hostile text in a place where it is an error ----
 printf '1,0\n0,1\n' > eye.csv
 printf '1,%s\n0,1\n' "$bytes" > field.csv
 printf '%%%%MatrixMarket matrix %s real general\n2 2\n' "$bytes" > head.mtx
@@ -97,7 +97,7 @@ safe '.' "$limber" plan gemm "$bytes.csv" eye.csv
 safe '.' "$limber" report "$bytes.json" lines.json
 safe '.' "$limber" report lines.json "$bytes.json" --html -
 
-# ---- the cache: a plan in an entry that is whole but for its seal ----
+# ---- a cache entry that is valid except for its seal, with the hostile text in its plan ----
 safe '.' env LIMBER_BACKEND=auto LIMBER_KERNELS=specialised LIMBER_WAYS=-planless \
     "$limber" gemm eye.csv \
     eye.csv --contract correct --scheme ozaki2
@@ -117,7 +117,7 @@ else
 fi
 safe '.' env LIMBER_CACHE_DIR="$work/$bytes" "$limber" cache info
 
-# ---- what the library before a BLAS says of variables and files ----
+# ---- messages of liblimber_blas about variables and files ----
 printf '%s = correct\n' "$bytes" > rules
 if [ -n "$blas" ]; then     # by a path without spaces, at which LD_PRELOAD is cut
     ln -s "$(dirname "$blas")" folder

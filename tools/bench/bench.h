@@ -189,7 +189,7 @@ struct contender {
     enum promise promise;
     double factor;
     bool base; /* the work's ratios are to the fastest contender with this flag */
-    bool refused; /* by the contract: no scheme keeps it */
+    bool refused; /* no scheme keeps the contract */
     enum state state;
     char why[200];
     struct work *work;

@@ -24,7 +24,7 @@
 struct row {
     const char *group, *work, *formats, *sizes, *data, *by, *show, *unit;
     bool (*special)(struct bench *b); /* this is no product */
-    limber_operation operation; /* of a convolution, where it is not forward */
+    limber_operation operation; /* direction of a convolution that is not forward */
     int batch; /* products of that shape; 0: one */
 };
 

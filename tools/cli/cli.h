@@ -56,7 +56,7 @@ void cpu_name(char *name, size_t size);
 uint64_t random_bits(uint64_t *state);
 double random_normal(uint64_t *state);
 
-limber_format format_of(const char *name); /* the name must be one */
+limber_format format_of(const char *name); /* the format with this name, which must exist */
 
 /* ---- files ----------------------------------------------------------------------------------- */
 

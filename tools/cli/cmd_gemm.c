@@ -188,7 +188,7 @@ static bool compare_with_model(const struct product *p, const void *before, stru
     if (ok)
         memcpy(model.c.data, before, (size_t)(elements * step));
     if (ok && limber_create(&ctx, &config) != LIMBER_STATUS_OK) {
-        config.backend = "interp"; /* in a library without LLVM */
+        config.backend = "interp"; /* a library without LLVM has the interpreter only */
         limber_create(&ctx, &config);
     }
     ok = ok && ctx && product_run(&model, ctx, &report) == LIMBER_STATUS_OK;

@@ -34,7 +34,8 @@ struct word_kind {
     const char *(*page_of)(const char *word);
 };
 const struct word_kind *word_kind_at(int i);
-const struct word_kind *word_kind_named(const char *name); /* one of them */
+/* the kind with this name, which must exist */
+const struct word_kind *word_kind_named(const char *name);
 /* The kind that an option's description ("FORMAT") names; NULL: none. */
 const struct word_kind *word_kind_taken(const char *description, size_t length);
 /* Looks a word up: itself, or a format's other name, for which the printed name is returned.  NULL:

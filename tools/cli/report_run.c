@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the libraries before a BLAS and cuBLAS reported (LIMBER_REPORT), for people: what was served
- * and what not and why, time against the BLAS, advice. */
+ * Shows to people what the libraries that intercept BLAS and cuBLAS calls reported (LIMBER_REPORT):
+ * what was served, what was not and why, time against the BLAS, advice. */
 #include "tools/cli/page.h"
 #include "tools/cli/report.h"
 
@@ -13,29 +13,30 @@
 
 enum { MOST_GROUPS = 400, MOST_ADVICE = 10, WORDS = 400 };
 
-/* Calls of one routine and one outcome, or of one shape. */
+/* Sums over the calls of one routine with one outcome, or of one shape. */
 struct group {
     char routine[64], outcome[400], caller[100], contract[64];
     int64_t m, n, k;
     bool served;
-    double rest; /* shapes that are not listed, in one group */
+    double rest; /* number of shapes that this group sums, because they are not listed */
     double calls, seconds, original, compiling, elements, broken, ulps;
-    double products, swamped, partly, underflow, overflow; /* of a simulated unit */
+    double products, swamped, partly, underflow, overflow; /* a simulated unit's counts */
 };
 
 struct run {
-    struct group served, left; /* sums */
+    struct group served, left; /* sums over all groups */
     struct group group[MOST_GROUPS];
     int groups;
-    struct group *shape; /* all entries */
-    struct group *site; /* of a simulated unit: sums of the entries of one routine and caller */
+    struct group *shape; /* one group for each entry of the reports */
+    struct group *site; /* simulated units: sums over the entries of one routine and caller */
     int shapes, sites, files, incomplete;
     char program[200], library[40], interpreted[300], compiler[300], loaded[200];
-    char contracts[200]; /* that were stated, in words */
+    char contracts[200]; /* the stated contracts in words */
     double wall, unlisted, began, opening;
     char verdict[WORDS], advice[MOST_ADVICE][WORDS];
     int advices;
-    struct group routine[MOST_GROUPS]; /* groups of one routine in one row; outcomes in words */
+    /* the groups of each routine joined to one, with their outcomes in words */
+    struct group routine[MOST_GROUPS];
     int routines;
 };
 
@@ -55,7 +56,8 @@ static void text(const cJSON *o, const char *name, char *to, size_t size)
     snprintf(to, size, "%s", cJSON_IsString(x) ? x->valuestring : "");
 }
 
-/* A routine's name as the BLAS has it: without what wheels and widths of integers add. */
+/* Reduces a routine's name to the BLAS's own: without prefixes of wheels and suffixes for the width
+ * of integers. */
 static void plain_name(const char *from, char *to, size_t size)
 {
     static const char *const prefixes[] = { "scipy_", "limber32_", "limber64_" };
@@ -244,7 +246,8 @@ static int by_products(const void *a, const void *b)
 
 enum { SHORTEST_RATED = 10 }; /* milliseconds: shorter times say nothing of speed */
 
-/* Calls that the BLAS computed though a contract was stated, and that it may not keep. */
+/* Counts the calls that were left to the BLAS although a contract was stated that it may not keep.
+ * *most: the group with most of these calls. */
 static double not_kept(const struct run *r, const struct group **most)
 {
     static const char *const keeps[] = { "standard bound",        "native is what",
@@ -268,7 +271,8 @@ static double not_kept(const struct run *r, const struct group **most)
     return calls;
 }
 
-/* One sentence: whether the calls that came by kept what was stated. */
+/* Sets the verdict: a sentence that says whether the intercepted calls kept the stated
+ * contracts. */
 static void find_verdict(struct run *r)
 {
     const struct group *s = &r->served, *most;
@@ -305,7 +309,7 @@ static const char *base(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "PROGRAM, 2026-11-28 14:03, 12.3 s, contract correct". */
+/* Formats the report's first line: "PROGRAM, 2026-11-28 14:03, 12.3 s, contract correct". */
 static void head(const struct run *r, char *to, size_t size)
 {
     char when[40] = "", files[40] = "";
@@ -332,7 +336,7 @@ static double ratio_to_blas(const struct group *g)
     return g->served && g->original > 0 ? warm(g) / g->original : NAN;
 }
 
-/* A cell: Limber's time divided by the BLAS's. */
+/* Formats a table cell: Limber's time divided by the BLAS's, or nothing if that is unknown. */
 static void ratio(const struct group *g, char *to, size_t size)
 {
     if (isnan(ratio_to_blas(g)))
@@ -341,7 +345,8 @@ static void ratio(const struct group *g, char *to, size_t size)
         snprintf(to, size, "%.3g", ratio_to_blas(g));
 }
 
-/* Limber's time beside the BLAS's in words, where both are long enough to say something. */
+/* Compares Limber's time with the BLAS's in words; leaves the text empty if both are too short to
+ * be compared. */
 static void speed(const struct group *g, char *to, size_t size)
 {
     double x = ratio_to_blas(g);
@@ -398,7 +403,7 @@ static double left_because(const struct run *r, const char *words)
     return calls;
 }
 
-/* Calls of less than `work` multiply-adds that took longer than the BLAS takes. */
+/* Seconds that calls of fewer than `work` multiply-adds took longer than the BLAS would have. */
 static double lost_below(const struct run *r, double work)
 {
     double lost = 0;
@@ -412,7 +417,8 @@ static double lost_below(const struct run *r, double work)
     return lost;
 }
 
-/* The shape that loses most time beside the BLAS; NULL: none loses what is worth a word. */
+/* The shape that loses most seconds compared with the BLAS; NULL: no shape loses 1 % of the run and
+ * SHORTEST_RATED milliseconds. */
 static const struct group *slowest_of(const struct run *r)
 {
     const struct group *found = NULL;
@@ -514,7 +520,7 @@ static const char *site_of(const struct group *g)
     return *g->caller ? g->caller : "callers that are not listed";
 }
 
-/* What the unit did, by routine and caller. */
+/* Prints the counts of simulated units by routine and caller. */
 static void print_sites(const struct run *r)
 {
     if (r->sites)
@@ -808,7 +814,7 @@ static void add_outcome(struct group *to, const struct group *g)
         snprintf(to->outcome + have, sizeof to->outcome - have, " (%s)", g->outcome);
 }
 
-/* Joins groups, which are sorted by time, to a row a routine. */
+/* Joins the groups of each routine to one table row; groups are sorted by time. */
 static void join_routines(struct run *r)
 {
     for (int i = 0; i < r->groups; i++) {

@@ -68,6 +68,7 @@ template <class F> DEVICE void each_element(const element_args &g, F with)
 }
 
 #if SPECIAL && !LONG_WORDS
+/* Stores the elements that NaN or infinities decide. */
 KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 {
     uint64_t lost = 0;
@@ -84,6 +85,7 @@ KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 #endif
 
 #if LONG_WORDS
+/* True for NaN and infinities. */
 DEVICE bool is_odd(const limber_num &x)
 {
     return x.kind == NUM_inf || x.kind == NUM_nan;
@@ -121,6 +123,7 @@ DEVICE int exact_element(const element_args &g, const result_args &r, const stru
     return lost && IS_INTEGER_RESULT;
 }
 
+/* Computes elements one by one in the long accumulator. */
 KERNEL(limber_exact, struct element_args, ELEMENT_THREADS, 1)
 {
     uint64_t words[LONG_WORDS], lost = 0;

@@ -32,6 +32,7 @@ static_assert(!SCALES || !(WINDOW || INSIDE), "scales come as they were packed")
 /* Position in the ring: the stage, and the parity of rounds. */
 struct ring { int stage; uint32_t parity; };
 
+/* Moves on to the next stage. */
 DEVICE void advance(struct ring &r)
 {
     if (++r.stage == LIMB_STAGES) {
@@ -40,6 +41,8 @@ DEVICE void advance(struct ring &r)
     }
 }
 
+/* Steps of a task: along k for each row of the product table, or (float sums) for all rows at once.
+ */
 DEVICE int steps_of(const multiply_args &a, struct task t)
 {
     return TOTALS ? rows_of(t) * a.steps : a.steps;
@@ -81,6 +84,8 @@ DEVICE void await_products(struct ring r)
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
+/* Fetches a tile of B's limb into shared memory at `at`.  Of two blocks that work in pairs each
+ * fetches half for both.  full: the barrier that counts the bytes. */
 DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int limb, uint32_t full)
 {
     int lines = BN >> pairs(a), from = (block() & pairs(a)) * lines;
@@ -107,6 +112,7 @@ DEVICE void fetch_scales(const multiply_args &a, struct task t, uint32_t at, int
 }
 #endif
 
+/* Fetches the tiles of step s into the ring's stage once its products have been computed. */
 DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
@@ -125,6 +131,7 @@ DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int
 #endif
 }
 
+/* The fetching warp: fetches the tiles of all tasks of this block, step by step. */
 DEVICE void fetch(const multiply_args &a)
 {
     struct ring r = { 0, 0 };
@@ -281,6 +288,8 @@ DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
     });
 }
 
+/* The fetching warps of plans that make limbs inside the multiply kernel: cut all tasks of this
+ * block. */
 DEVICE void cut(const multiply_args &a)
 {
     struct ring r = { 0, 0 };

@@ -96,7 +96,7 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
     keep_behind(d);
     if (held >= 0)
         release(a, held);
-    if (PARTED && !keep)        /* everything was hidden */
+    if (PARTED && !keep)        /* no product ran, since all steps were hidden */
         clear(d);
 }
 
@@ -210,6 +210,7 @@ DEVICE void sums_task(const multiply_args &a, int index, struct ring &r, int lin
     });
 }
 
+/* A multiplying warpgroup: computes its 64 rows of all tasks of this block. */
 DEVICE void multiply(const multiply_args &a)
 {
     int line = (warp() / 4 - 1) * 64;
@@ -229,6 +230,7 @@ static_assert(GROUPS != 2 || FETCHING + GROUPS * MULTIPLYING <= (GROUPS + 1) * 1
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
+/* Multiplies by wgmma: the first warpgroup fetches tiles, the others multiply them. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     if (thread() == 0) {

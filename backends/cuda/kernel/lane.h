@@ -67,6 +67,7 @@ DEVICE void multiply_add(int32_t &d, const bytes16 &a, const bytes16 &b, int sig
         signs == 2 ? dot16<1, 0>(d, a, b) : dot16<1, 1>(d, a, b);
 }
 
+/* Multiplies the tiles of a stage. signs: 2 if A's limb is signed, plus 1 if B's is. */
 DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int signs)
 {
     ROLL for (int c = 0; c < STEP / 16; c++) {    /* 256 multiply-adds in each round */
@@ -84,6 +85,8 @@ DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int 
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
+/* Copies the tiles of all steps of a task through the ring of stages; calls with(stage, step) for
+ * each. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
     if constexpr (WINDOW)
@@ -91,6 +94,7 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, i
     ring<STAGE>(steps, [&](int stage, int s) { copy_stage(a, t, stage, s); }, with);
 }
 
+/* Calls with(row, column, sum) for this lane's elements. */
 template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j0, F with)
 {
     UNROLL for (int i = 0; i < TI; i++)
@@ -121,6 +125,7 @@ DEVICE void flush_totals(const result_args &r, int acc, int64_t i0, int64_t j0, 
     }
 }
 
+/* Stores sums modulo the accumulator's modulus. */
 DEVICE void flush_residues(const result_args &r, int acc, int64_t i0, int64_t j0, const sums &d)
 {
     each_element(d, i0, j0, [&](int64_t i, int64_t j, sum v) {
@@ -130,6 +135,7 @@ DEVICE void flush_residues(const result_args &r, int acc, int64_t i0, int64_t j0
     });
 }
 
+/* Computes a task of an exact plan, whose totals are integers in memory. */
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
@@ -155,8 +161,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         flush_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
 }
 
-/* Stores the sums and destroys them: for any layout of C, they move through the first one's
- * register, as in put_any. */
+/* Stores the sums to a C of any layout.  Since registers cannot be indexed, sums move through the
+ * first one's register, as in put_any, so they are destroyed. */
 DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
 {
     if constexpr (!DIRECT) {
@@ -184,6 +190,7 @@ DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
     }
 }
 
+/* Computes a task whose sums are floats, promoted after every chunk. */
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     sums d, total;
@@ -203,6 +210,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
+/* Multiplies without tensor cores: every block computes tasks in turn. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WARP_M, line_b = warp() % WARPS_N * WARP_N;

@@ -14,6 +14,7 @@ DEVICE struct factors factors_by(int e)
              bits_float((uint32_t)(127 + e - e / 2) << 23) };
 }
 
+/* x times its line's scale; 0 for NaN and infinities. */
 template <int S> DEVICE float scaled(float x, struct factors f)
 {
     if (SPECIAL)

@@ -34,7 +34,7 @@ template <int S> DEVICE uint32_t code_of_element(double x, double scale)
     constexpr limber_step s = S ? MODEL.b : MODEL.a;
     constexpr bool middle = PACKED == 1 && !COLUMNS_TAKEN && (S ? FORMAT_B : FORMAT_A) == 5;
     int loss;
-    double v = x * 0;           /* for a zero scale, unless x is NaN or infinite */
+    double v = x * 0;           /* the result under a zero scale: 0, or NaN */
 
     if (scale > 0 || x - x != 0)
         v = limber_step_value(&s, limber_odd_quotient(x, scale > 0 ? scale : 1), 0, 0, &loss);

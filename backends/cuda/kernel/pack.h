@@ -136,9 +136,10 @@ DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], s
 
 enum { WHOLE_FLOAT = 0x4b000000 };      /* bits of 2^23 as FP32; with t added, of 2^23 + t */
 
-/* Computes t mod p as a byte: nearest to zero if signed, else in [0, p). t < 2^23 is added to
- * WHOLE_FLOAT. p is odd or 256, for which the bytes of p and 0, and of p/2 and -p/2, are equal.
- * See docs/accuracy.md, "Arithmetic of the kernels". */
+/* Computes t mod p as a byte: nearest to zero if signed, else in [0, p). t is a sum of at most 24
+ * digits (bytes) times residues of powers of 256, below 24 255^2 + 255 < 2^21; WHOLE_FLOAT
+ * has been added. p is odd or 256, for which the bytes of p and 0, and of p/2 and -p/2, are
+ * equal. */
 template <int S> DEVICE uint8_t byte_of(uint32_t t, uint32_t p, float inverse)
 {
     float shift = (float)(0x800000 + (SIDES[S].is_signed ? 0 : p / 2));

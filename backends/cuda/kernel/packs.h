@@ -3,6 +3,7 @@
 #ifndef LIMBER_CUDA_PACKS_H
 #define LIMBER_CUDA_PACKS_H
 
+/* Packs both operands; blocks from args.first on pack B. */
 KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
 {
     let_next_begin();

@@ -55,6 +55,8 @@ DEVICE void note(uint64_t &most, int64_t re, int64_t im)
 constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
                             SIDES[0].f.kind == LIMBER_KIND_UINT;
 
+/* Stores Re + Im, or Re - Im, of each number, and the largest magnitude of all parts of integers.
+ */
 KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
@@ -76,7 +78,8 @@ KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
         atomic_max(args.most, most);
 }
 
-/* Re = P1 - s t P2, Im = P3 - P1 - s t P2; integers have 64 bits. */
+/* Computes Re = P1 - s t P2 and Im = P3 - P1 - s t P2 (jit/api/complex3.c); s and t are the signs
+ * of the imaginary parts of A and B, and args.plus says that s t = -1.  Integers have 64 bits. */
 KERNEL(limber_pairs, struct pairs_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;

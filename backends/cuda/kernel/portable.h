@@ -43,6 +43,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 typedef float tile_sums[MI][NJ][8];
 #define FLAT8(type, d) (*(type (*)[MI * NJ * 8])(d))
 
+/* Multiplies two tiles along 16 elements of k, the q-th of the step. */
 DEVICE void multiply_pair(tile_sums &d, uint32_t a, uint32_t b, int q)
 {
     uint32_t right[NJ][8], left[8];
@@ -67,6 +68,7 @@ DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, 
 
 /* ---- storing sums ---------------------------------------------------------------------------- */
 
+/* Address in shared memory of an accumulator of this warp's 16 x 16 tile. */
 DEVICE uint32_t out_of(int acc)
 {
     return (uint32_t)(OUTS + ((thread() >> 5) * OUT_SUMS + acc) * OUT);
@@ -84,6 +86,7 @@ template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
     sync_warp();
 }
 
+/* Sum of accumulators `acc` and later of one element, times their weights. */
 template <int acc> DEVICE double weighted_at(uint32_t at)
 {
     double t = mul64((double)load_shared<float>(out_of(acc) + at), power_of_two(WEIGHT[acc]));
@@ -112,6 +115,7 @@ DEVICE void put_tile(const result_args &r, int64_t i0, int64_t j0)
     });
 }
 
+/* Adds totals to those in memory, or stores their residues. first: stores instead of adding. */
 DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
                   const int32_t (&total)[MI][NJ][8], bool first)
 {
@@ -138,6 +142,7 @@ DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
+/* Computes a task of an exact plan, whose totals are integers in memory. */
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
@@ -197,6 +202,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
+/* Multiplies by WMMA: every block computes tasks in turn. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WM, line_b = warp() % WARPS_N * WN;

@@ -42,6 +42,7 @@ DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
     }
 }
 
+/* Total `acc` of element (i, j). */
 DEVICE int64_t total_at(const result_args &r, int acc, int64_t i, int64_t j)
 {
     const char *at = r.totals + acc * r.total_size + i * r.total_pitch;
@@ -68,8 +69,8 @@ constexpr bool IS_BINARY = is_binary(RESULT) && !ALPHA && !BETA;
 #if DOUBLES
 typedef double short_columns[DOUBLES];
 
-/* Computes columns of doubles, whose sums are exact: docs/accuracy.md, "Arithmetic of the
- * kernels". */
+/* Computes columns of doubles.  Their sums are exact, since doubles.c makes the constants so that
+ * all partial sums stay below 2^53. */
 DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
                             short_columns (&column)[FOUR])
 {
@@ -311,6 +312,8 @@ DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_r
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
+/* Stores an element unless NaN or infinities decide it, or the launch only counts what does not fit
+ * (dry). */
 DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result_raw &e)
 {
     if (i < r.m && j < r.n && !is_special(r, i, j) && !r.dry)
@@ -359,6 +362,7 @@ DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_
     }
 }
 
+/* Reconstructs C from totals; a thread makes four elements of a row. */
 KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
     await_launch();

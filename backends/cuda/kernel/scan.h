@@ -124,11 +124,13 @@ DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
 enum { WARPS = PACK_THREADS / 32, SEEN = LINES * PADDED * SIDES[0].f.size };
 static_assert(LIMBER_BLOCK % LINES == 0 && SEEN % 4 == 0, "tiles are whole blocks of lines");
 
+/* Tiles along a line. */
 DEVICE int64_t tiles_across(const scan_args &args)
 {
     return (args.length + ELEMENTS - 1) / ELEMENTS;
 }
 
+/* Thread blocks that share the lines of a matrix. */
 DEVICE int line_blocks(const scan_args &args)
 {
     return (int)((args.lines + LINES - 1) / LINES);
@@ -271,6 +273,7 @@ DEVICE void scan(const scan_args &args, int index)
         put_extremes(args.found + at, args.all, s);
 }
 
+/* Scans both operands; blocks from args.first on scan B. */
 KERNEL(limber_scan, struct scans_args, PACK_THREADS, 1)
 {
     if (block() < args.first)
@@ -292,6 +295,7 @@ DEVICE void clear_found(const scan_args &args, int index)
         store_extremes(args.found + line, args.all, nothing());
 }
 
+/* Initialises the findings of both operands. */
 KERNEL(limber_scan_start, struct scans_args, PACK_THREADS, 1)
 {
     if (block() < args.first)
@@ -300,6 +304,7 @@ KERNEL(limber_scan_start, struct scans_args, PACK_THREADS, 1)
         clear_found(args.side[1], block() - args.first);
 }
 
+/* Joins the findings of the pixels that each window of an image sees. */
 KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
 {
     int64_t own = (int64_t)block() * PACK_THREADS + thread(), all = args.matrices * args.lines;
@@ -349,6 +354,8 @@ DEVICE bool is_within(const decide_args &a, int64_t line)
            load<int32_t>(a.found + SCAN_sig * a.lines + line) <= a.sig;
 }
 
+/* Marks special lines, finds the largest exponent, and chooses the other plan (1) if the data is
+ * out of this plan's bounds. */
 KERNEL(limber_decide, struct decide_args, PACK_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PACK_THREADS + thread();

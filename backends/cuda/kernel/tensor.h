@@ -20,8 +20,10 @@ static_assert(BM == 128, "a row of products is a lane");
 static_assert(SCALES_FROM + STAGES * 2 * SCALES <= COLUMNS_TAKEN, "columns");
 static_assert(!SCALES || BN == 128, "scales of 128 lines come together");
 
+/* Position in the ring of places of the first accumulator, and the parity of rounds. */
 struct place { int index; uint32_t parity; };
 
+/* Moves on to the next place. */
 DEVICE void advance(struct place &p)
 {
     if (++p.index == PLACES) {
@@ -41,6 +43,8 @@ DEVICE bool is_part(const multiply_args &a, struct task t, int s, int end)
     return false;
 }
 
+/* First column of an accumulator in tensor memory; only the first accumulator has several places.
+ */
 DEVICE uint32_t column_of_accumulator(int acc, int place)
 {
     return (uint32_t)((acc ? PLACES - 1 + acc : place) * BN);
@@ -175,6 +179,7 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
     }
 }
 
+/* The issuing warp: issues the products of all tasks of this block as their tiles arrive. */
 DEVICE void issue(const multiply_args &a)
 {
     uint32_t columns = load_shared<uint32_t>(ADDRESS), others = 1;
@@ -203,6 +208,7 @@ DEVICE void issue(const multiply_args &a)
 
 /* ---- loading sums ---------------------------------------------------------------------------- */
 
+/* First of this warp's rows in the tile. */
 DEVICE int own_row()
 {
     int w = here(thread()) >> 5;
@@ -316,6 +322,8 @@ DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struc
     });
 }
 
+/* A taking warp: loads sums from tensor memory for all tasks of this block, promotes and stores
+ * them. */
 DEVICE void take(const multiply_args &a)
 {
     uint32_t columns = load_shared<uint32_t>(ADDRESS) + ((uint32_t)own_row() << 16);
@@ -339,6 +347,7 @@ enum {
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
+/* Multiplies by tcgen05: warps 0 to 3 fetch tiles, 4 to 7 issue products, the others take sums. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     if (thread() == 0) {

@@ -15,6 +15,7 @@ template <int S> DEVICE void copy_number(char *to, int64_t x, const char *from)
         store_raw<f.size>(to + x * f.size, &e);
 }
 
+/* Copies the factors, and (width 4) the complex numbers of C behind those of A B. */
 KERNEL(limber_terms, struct terms_args, PACK_THREADS, 1)
 {
     constexpr int size = SIDES[0].f.size, wide = SIDES[0].f.kind == LIMBER_KIND_INT ? 8 : size;

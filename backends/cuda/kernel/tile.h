@@ -12,8 +12,10 @@
 
 enum { BAND = 8 };      /* consecutive tiles of one column, which share panels in L2 */
 
+/* A tile of C: row i and column j of tiles, product of a batch, and accumulator (exact plans). */
 struct task { int acc, i, j, product; };
 
+/* The task with this number; consecutive ones go down a column of tiles, band by band. */
 DEVICE struct task task_at(const multiply_args &a, int index)
 {
     int tiles = a.tiles_m * a.tiles_n, rest = index % tiles, band = rest / (BAND * a.tiles_n);
@@ -34,7 +36,9 @@ DEVICE int limbs_at_b(const multiply_args &a, struct task t)
     return t.product * a.each_b + t.j * BN;
 }
 
-/* Exact plans go through the rows of a task's accumulator one after another. */
+/* The number of rows of the product table that one pass of a task multiplies.  Exact plans run the
+ * rows of the task's accumulator one after another; row_at and step_at map a step of this sequence
+ * to its row and its step of k. */
 DEVICE int rows_of(struct task t)
 {
     return ONE_EACH ? 1 : FIRST[t.acc + 1] - FIRST[t.acc];
@@ -66,6 +70,7 @@ DEVICE int column_of(int j, int q, int l) { return 8 * j + 2 * (l & 3) + (q & 1)
 
 /* ---- exact totals in memory ------------------------------------------------------------------ */
 
+/* Stores a total, or adds it to an earlier one of 64 bits. */
 DEVICE void put_total(const result_args &r, int acc, int64_t i, int64_t j, int64_t v, bool first)
 {
     char *at = r.totals + acc * r.total_size + i * r.total_pitch;
@@ -170,6 +175,7 @@ DEVICE void put_residues_of(const result_args &r, int acc, int64_t i0, int64_t j
             }
 }
 
+/* Replaces sums by their residues modulo the accumulator's modulus. */
 template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
 {
     UNROLL for (int i = 0; i < MI; i++)
@@ -228,6 +234,7 @@ DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base
            (r.n - j0 >= columns || !(r.n & 1));
 }
 
+/* Address of element (i, j) of a C with constant strides. */
 DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
 {
     return (char *)r.c.data + (base + i * r.c.row + j * r.c.col) * RESULT.size;
@@ -440,7 +447,7 @@ template <int n> DEVICE void promote(double (&total)[n], const double (&part)[n]
     UNROLL for (int i = 0; i < n; i++)
         total[i] = add64(total[i], part[i]);
 }
-/* For exact sums. */
+/* Integer totals: the parts are exact integers, also where they are floats. */
 template <int n, class sum> DEVICE void promote(int32_t (&total)[n], const sum (&part)[n])
 {
     UNROLL for (int i = 0; i < n; i++)

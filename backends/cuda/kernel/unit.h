@@ -23,6 +23,7 @@ enum {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
+/* Copies the tiles of step s to a stage: values and, for fused blocks, exponents. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     const char *from_a = a.limbs_a + limbs_at_a(a, t) * a.pitch + (int64_t)s * STEP;
@@ -35,6 +36,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     }
 }
 
+/* Copies the tiles of all steps of a task through the stages; calls with(stage, step) for each. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F with)
 {
     if constexpr (STAGES == 1) {
@@ -81,6 +83,7 @@ struct progress {
     uint32_t group, part;       /* numbers of group and part, counted over all of k */
 };
 
+/* The beginning of k. */
 DEVICE struct progress begin(const struct slots &s)
 {
     return { 0, 0, s.group, s.part, 0, 0 };
@@ -106,6 +109,7 @@ DEVICE int advance(struct progress &g, const struct slots &s)
     return ended;
 }
 
+/* Counts the group and the part that ended. */
 DEVICE void ended(struct progress &g, int what)
 {
     g.group += what & ENDS_group ? 1 : 0;
@@ -116,6 +120,7 @@ DEVICE void ended(struct progress &g, int what)
 
 struct tally { uint32_t n[TALLY_fields]; };
 
+/* Adds a thread's counters to those of the launch. */
 DEVICE void add_counts(uint64_t *to, const struct tally &t)
 {
     if (COUNTS)
@@ -153,6 +158,8 @@ DEVICE void put_value(const result_args &r, int64_t i, int64_t j, uint32_t eleme
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
+/* Multiplies as the simulated unit does: in FP32 where value ranges make that exact, else in FP64.
+ */
 KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
 {
     await_launch();

@@ -23,6 +23,7 @@ DEVICE void clear(lanes &x)
 
 /* ---- one by one ------------------------------------------------------------------------------ */
 
+/* a b, rounded to the unit's product format. h: random bits. */
 DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t h)
 {
     float x = mul32(a, b), y;
@@ -60,6 +61,7 @@ DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float 
         t.n[TALLY_sum_overflow] += beyond;
 }
 
+/* acc + x, rounded to the accumulator's format; counts lost terms. */
 DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
 {
     constexpr limber_step s = MODEL.acc;
@@ -71,6 +73,7 @@ DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
     return y;
 }
 
+/* acc + a b, rounded once to the accumulator's format. */
 DEVICE float narrow_add_product(struct narrow_chains &n, float acc, float a, float b, uint32_t h)
 {
     constexpr limber_step s = MODEL.acc;
@@ -82,6 +85,7 @@ DEVICE float narrow_add_product(struct narrow_chains &n, float acc, float a, flo
     return y;
 }
 
+/* acc plus a product, with the roundings of the unit. */
 DEVICE float narrow_step(struct narrow_chains &n, float acc, float a, float b, uint32_t h)
 {
     if constexpr (MODEL.mul.format.kind != 0)
@@ -137,7 +141,7 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
 enum { SPLITS = CHUNK < PIECE };
 struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; float up[TI][TJ]; };
 
-/* The exponent with which a sum enters. */
+/* The exponent that a sum has in the alignment of a block. */
 DEVICE int32_t narrow_exponent(float x)
 {
     int32_t e = (int32_t)(float_bits(x) >> 23 & 255) - 127;
@@ -146,7 +150,7 @@ DEVICE int32_t narrow_exponent(float x)
     return x == 0 && !MODEL.zeros ? NO_EXPONENT : e;
 }
 
-/* Finds the exponents with which four slots enter. */
+/* Finds the exponents that the products of four slots have in the alignment of a block. */
 DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];
@@ -238,6 +242,7 @@ DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
         }
 }
 
+/* Adds a block of products to the accumulators: aligned, truncated and summed as integers. */
 DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
 {
     struct fused f;
@@ -336,6 +341,7 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
 
 /* ---- all of k -------------------------------------------------------------------------------- */
 
+/* sum + x, rounded to the outer sum's step s. */
 DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, float x, uint32_t h)
 {
     float y = narrow_sum(s, sum, x, SAFE_OUTER);
@@ -357,6 +363,7 @@ DEVICE void narrow_add_part(struct narrow_chains &n, limber_step s, lanes &sum, 
     clear(part);
 }
 
+/* Adds outer sums where groups and parts end. */
 DEVICE void narrow_ends(struct narrow_chains &n, int what)
 {
     if (MODEL.group && what & ENDS_group)
@@ -375,6 +382,7 @@ DEVICE void narrow_tree(struct narrow_chains &n, uint32_t stage, int slot, int l
                                      n, stage, n.row + 4 * i, n.column + 8 * j, slot, left), 0);
 }
 
+/* Adds the products of a stage to the accumulators. */
 DEVICE void narrow_stage(const struct slots &s, struct narrow_chains &n, uint32_t stage)
 {
     ROLL for (int slot = 0; slot < STAGE_SLOTS && n.at.slot < s.count; slot += PIECE) {
@@ -393,6 +401,7 @@ DEVICE void narrow_stage(const struct slots &s, struct narrow_chains &n, uint32_
     }
 }
 
+/* Computes a tile of C in FP32; a thread has TI x TJ elements. */
 DEVICE void narrow_task(const multiply_args &a, struct task t)
 {
     int row = warp() / WARPS_N * WARP_M + (lane() >> 3);

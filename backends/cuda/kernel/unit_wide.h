@@ -13,6 +13,7 @@ struct wide_chain {
 
 /* ---- one by one ------------------------------------------------------------------------------ */
 
+/* a b, rounded to the unit's product format if it has one. h: random bits. */
 DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
 {
     double x = mul64((double)a, (double)b), y;
@@ -29,7 +30,8 @@ DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
     return y;
 }
 
-/* Rounds sum + x and counts what that lost, from counter `first` on. */
+/* Rounds sum + x by step s.  Counts, for reports, a nonzero x that left the sum unchanged (counter
+ * `first`), lost some bits (`first` + 1) or made it overflow. */
 DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x, uint32_t h,
                        int first)
 {
@@ -50,6 +52,7 @@ DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x
     return y;
 }
 
+/* Adds product p to the accumulator, or to its lane. */
 DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
 {
     uint32_t h = number_of(w.element, 0, p);
@@ -87,6 +90,7 @@ DEVICE int wide_exponent(const struct wide_block &b, int q)
 
 /* ---- trees, added like carries of a binary counter ------------------------------------------- */
 
+/* Adds a block as a binary tree of rounded additions. */
 DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
 {
     double held[7];
@@ -129,6 +133,7 @@ DEVICE int wide_exponent_of(double x)
     return x == 0 && !MODEL.zeros ? NO_EXPONENT : e > -126 ? e : -126;
 }
 
+/* Largest exponent of a block's terms and the accumulator. rest: their sum if NaN or infinite. */
 DEVICE int wide_most(const struct wide_chain &w, const struct wide_block &b, double &rest)
 {
     int most = wide_exponent_of(w.acc);
@@ -145,6 +150,7 @@ DEVICE int wide_most(const struct wide_chain &w, const struct wide_block &b, dou
     return most > -400 ? most : -400;       /* if all terms are zero */
 }
 
+/* Adds a block of products to the accumulator, aligned to the largest exponent. */
 DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
 {
     uint32_t h = number_of(w.element, 0, w.at.p);
@@ -217,6 +223,8 @@ DEVICE double wide_late_sum(struct wide_chain &w, const struct wide_block &b, in
     return sum;
 }
 
+/* Adds a block in two steps: the products are aligned and summed first, then their sum and the
+ * accumulator. */
 DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
 {
     uint32_t h = number_of(w.element, 0, w.at.p);
@@ -300,6 +308,7 @@ DEVICE int positions_left(const struct wide_chain &w, const struct slots &s)
     return left < BLOCK ? (int)left : BLOCK;
 }
 
+/* Adds the products of a stage to an element's accumulator. */
 DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t stage, int row,
                        int column)
 {
@@ -339,11 +348,13 @@ DEVICE double start_of(const result_args &r, int64_t i, int64_t j)
     return limber_unit_start(&u, double_of(RESULT, &e));
 }
 
+/* The sum that lasts longest: of parts, of groups, or the accumulator. */
 DEVICE double &outermost(struct wide_chain &w)
 {
     return MODEL.split > 1 ? w.total : MODEL.group ? w.outer : w.acc;
 }
 
+/* Computes a tile of C in FP64, one element of a thread at a time. */
 DEVICE void wide_task(const multiply_args &a, struct task t)
 {
     const result_args r = result_of(a.r, t.product);

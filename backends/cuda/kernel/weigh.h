@@ -3,6 +3,7 @@
 #ifndef LIMBER_CUDA_WEIGH_H
 #define LIMBER_CUDA_WEIGH_H
 
+/* Sums the finite magnitudes of each line, times `weights` if given; a thread sums one line. */
 KERNEL(limber_weigh, struct weigh_args, PACK_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PACK_THREADS + thread();

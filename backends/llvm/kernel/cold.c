@@ -51,7 +51,8 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
 {
     int64_t count = part[3] * step / size;
 
-    static const char zeros[64 * 8];    /* for the longest piece of a line */
+    /* zeros in the place of a missing line: the longest piece that is read */
+    static const char zeros[64 * 8];
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
 
@@ -68,6 +69,7 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
     limber_transpose_here()(line, size, lanes, to, stride, count);
 }
 
+/* Copies an element. */
 static void copy(char *to, const char *from, size_t size)
 {
     switch (size) {             /* constant lengths */
@@ -79,6 +81,7 @@ static void copy(char *to, const char *from, size_t size)
     }
 }
 
+/* Copies a part of a matrix, line by line, into a block with sixteen lines side by side. */
 static void spread(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     int64_t step = o->view.p * (int64_t)size;
@@ -108,6 +111,7 @@ struct tap {
     int64_t at, high, wide;
 };
 
+/* Finds the taps at p, p + 1, ... of the window. */
 static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap tap[KERNEL_BLOCK])
 {
     int64_t s = p % w->s, r = p / w->s % w->r, channel = p / w->s / w->r;
@@ -132,6 +136,7 @@ struct stretch {
     int64_t p, count, image, high, wide;
 };
 
+/* Cuts pixels p0 ... p0 + len - 1 of the results into stretches; returns how many. */
 static int find_stretches(const struct patch *w, int64_t p0, int64_t len,
                           struct stretch s[KERNEL_BLOCK])
 {
@@ -157,6 +162,7 @@ struct seen {
     int64_t first, step, from, end;
 };
 
+/* What a tap reads for a stretch. */
 static struct seen see(const struct patch *w, const struct stretch *s, const struct tap *tap)
 {
     int64_t high = s->high + tap->high - w->pad[0], wide = s->wide + tap->wide - w->pad[1];
@@ -269,6 +275,8 @@ static void windows_of_spread(const struct packed *o, const int64_t part[4], siz
     }
 }
 
+/* Copies a part of the windows of an image, with pixels as lines, into a block; padding stays zero.
+ */
 static void windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     const struct patch *w = o->view.patch;
@@ -350,6 +358,7 @@ struct run {
     int64_t at, step;   /* in elements */
 };
 
+/* Groups sixteen pixels (at < 0: padding) into runs; returns how many. */
 static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run run[KERNEL_LANES])
 {
     int runs = 0;
@@ -400,6 +409,7 @@ static void deep_pixels(const struct packed *o, const int64_t part[4], size_t si
     }
 }
 
+/* Copies a part of an image for planes: sixteen pixels side by side, channels along p. */
 static void pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     static const char zeros[KERNEL_BLOCK * 8];
@@ -430,6 +440,8 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
               size, room);
 }
 
+/* kernel_cold.rows: copies part { first line, lines, first p, elements } of an operand into a block
+ * with sixteen lines side by side, and zeros where nothing is. */
 static void rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)
 {
     const struct packed *o = &c->op[side];
@@ -454,6 +466,7 @@ static void rows(const struct kernel_call *c, int side, const int64_t part[4], c
         spread(o, part, size, room);
 }
 
+/* kernel_cold.pack: transposes a part of a matrix straight into a panel of `lanes` lines. */
 static void pack(const struct kernel_call *c, int side, const int64_t part[4], int lanes, char *to,
                  int64_t stride)
 {
@@ -503,6 +516,7 @@ static void load(limber_format f, const char *from, double *to, int n)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* Address of element (i, j) of the block's result. */
 static char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return limber_output_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
@@ -516,6 +530,7 @@ static struct limber_scalars scalars(const struct kernel_call *c)
                                     f->scalars };
 }
 
+/* The exponent s of the scale 2^s of a line. */
 static int scale_of(const struct packed *o, int64_t line)
 {
     return o->scale ? o->scale[o->line0 + line] : 0;
@@ -540,6 +555,8 @@ static int64_t special(const struct kernel_call *c, int64_t i, int64_t j)
     return limber_num_is_int(f->c) && flags & NUM_overflow;
 }
 
+/* kernel_cold.words: stores the integer of n words times 2^exp as element (i, j), rounded once with
+ * alpha and beta.  Returns 1 if it does not fit an integer format, else 0. */
 static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
                      int exp)
 {
@@ -582,6 +599,9 @@ static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
     return left;
 }
 
+/* kernel_cold.total: reconstructs element (i, j) from its accumulators, which begin at `at` and are
+ * `stride` bytes apart, and stores it; sums it again exactly if its rounding is uncertain.  Returns
+ * as `words`. */
 static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const char *at,
                      int64_t stride)
 {
@@ -621,6 +641,7 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
     return exact(c, i, j);
 }
 
+/* kernel_cold.sum: stores a sum of floats as element (i, j), with its scales, alpha and beta. */
 static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
 {
     const struct kernel_config *f = c->config;
@@ -631,6 +652,8 @@ static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
                        c->beta_f64);
 }
 
+/* kernel_cold.near: stores the value that all numbers within `off` of high + low round to; 0 if
+ * there are two. */
 static int near(const struct kernel_call *c, int64_t i, int64_t j, double high, double low,
                 double off)
 {
@@ -641,6 +664,7 @@ static int near(const struct kernel_call *c, int64_t i, int64_t j, double high, 
                              f->plain ? NULL : scalars);
 }
 
+/* kernel_cold.value: an element as a double. */
 static double value(limber_format f, const char *p)
 {
     double x;

@@ -55,7 +55,7 @@ struct piece {
     int64_t planes; /* planes of the image that a window sees, over all of its inputs */
     int64_t slots, row; /* packed rows in each plane; elements of each */
     bool direct; /* the image is read in place */
-    /* lanes are channels; turned: although the image is NCHW, which is transposed */
+    /* by_channel: lanes are channels; turned: so they are, after transposing an NCHW image */
     bool turned, by_channel;
     bool twins; /* a vector holds two rows of the result */
     int64_t shift; /* unused lanes before the first channel, so that later vectors are aligned */
@@ -167,6 +167,8 @@ static bool is_whole(const struct depthwise *d)
     return d->backward && d->stride[1] == 2;
 }
 
+/* True if depthwise_whole.h computes the image gradient of a 3 x 3 window with stride 2, all phases
+ * at once. */
 static bool has_whole(const struct depthwise *d)
 {
     return MASKS_ARE_FREE && !d->nhwc && d->r == 3 && d->s == 3 && d->stride[0] == 2 &&
@@ -199,6 +201,7 @@ static bool is_direct(const struct depthwise *d)
            (apart || ((d->r == 1 || d->dilate[0] == 1) && across_of(d) == 1));
 }
 
+/* The number of parts of at most `most` that make up `all`. */
 static int64_t parts(int64_t all, int64_t most)
 {
     return (all + most - 1) / most;
@@ -246,6 +249,7 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *
     p->slots = p->direct ? 1 : (p->height - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
+/* The piece of the result that a task computes. */
 static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t lanes, int64_t task)
 {
@@ -288,7 +292,7 @@ static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel,
                      (((image * all + channel) * d->depth + z) * d->h + y) * d->w;
 }
 
-/* True if neighbouring pixels of the result share what they see. */
+/* True if the windows of neighbouring pixels of the result share columns of the image. */
 static bool is_common(const struct depthwise *d)
 {
     return d->stride[0] == d->stride[1] && d->stride[1] <= 2 && d->dilate[0] == 1 &&

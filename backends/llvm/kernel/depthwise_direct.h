@@ -196,6 +196,8 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
     }
 }
 
+/* Computes one vector of columns, in blocks of ROWS rows. back: image gradient; inside: no tap
+ * reads padding beside a row. */
 FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, int stride,
                            bool back, bool inside)
 {
@@ -218,6 +220,8 @@ FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, 
     }
 }
 
+/* Computes `columns` vectors of columns, of which the last has `last` lanes; right: elements from
+ * one result to the next in a row. */
 FLAT void NAME(see_columns)(struct NAME(column) x, int64_t columns, int64_t last, int64_t planes,
                             int r, int s, int stride, bool back, int64_t right)
 {

@@ -18,9 +18,10 @@ struct NAME(met) {
     int64_t h;                      /* rows of the image's plane; 0: the plane is padding */
     some_lanes some;                /* lanes that are channels */
     bool common;                    /* neighbouring pixels of dy share columns of the image */
-    int64_t nine;                   /* number of the nine to which the fields below belong */
-    int64_t up, left;               /* its first row and column, relative to pixel 0 of dy */
-    int64_t begin, end;             /* range of pixels of dy's row that see no padding beside it */
+    /* The fields below describe part `nine` of the window: 3 x 3 taps, or seven in a row. */
+    int64_t nine;
+    int64_t up, left;    /* row and column of the image at its first tap, for pixel 0 of dy */
+    int64_t begin, end;  /* pixels of dy's row for which the part's columns are no padding */
     bool first, last; /* the first or the last column that a row sees is padding */
     bool wide;        /* at most these two columns are padding */
 };
@@ -224,6 +225,8 @@ MEET(near, 3, 3, 1, true) MEET(apart, 3, 3, 2, true) MEET(other, 3, 3, 1, false)
 MEET(seven, 1, 7, 1, true)
 #undef MEET
 
+/* Adds rows [y, end) of dy to the sums of the window's current nine, by the code for its geometry.
+ */
 FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
                      struct NAME(nine) *sums)
 {
@@ -260,6 +263,7 @@ struct NAME(group) {
     int64_t channel, first, lanes;
 };
 
+/* Vector g of a piece. */
 static struct NAME(group) NAME(find_group)(const struct piece *p, int64_t g)
 {
     const int64_t channel = g * LANES - p->shift, beyond = channel + LANES - p->channels;
@@ -371,6 +375,7 @@ static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *
     NAME(meet_nines)(x, m, 0, y, end, done);
 }
 
+/* Stores, or adds to the result, nine number `of` of a window, for the channels of a group. */
 static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthwise *d,
                              struct NAME(group) group, int64_t of, const VEC total[9])
 {
@@ -405,6 +410,7 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
         }
 }
 
+/* Computes some nines of the filter gradient of a block of channels. */
 static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t task, void *room)
 {

@@ -19,6 +19,7 @@ struct NAME(twins) {
     int64_t rows; /* rows of the result */
 };
 
+/* Computes the lanes that each tap reads; a vector holds two rows of a result, one in each half. */
 static void NAME(find_lanes)(const struct NAME(piece) *x, int stride, struct NAME(twins) *of)
 {
     const struct depthwise *d = x->d;
@@ -97,6 +98,7 @@ FLAT void NAME(see_twins)(const struct NAME(twins) *of, const REAL *image, const
     }
 }
 
+/* Computes a piece, up to 2 TWINS rows at a time, channel by channel.  back: image gradient. */
 FLAT void NAME(all_twins)(const struct NAME(piece) *x, int stride, bool back)
 {
     const struct depthwise *d = x->d;

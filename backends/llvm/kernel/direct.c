@@ -28,7 +28,7 @@ enum last { ALL, SOME, HALF };
 
 struct operands {
     struct fixed f;     /* transposed if needed: rows of C are dense */
-    const struct scaling *scaling; /* or NULL */
+    const struct scaling *scaling; /* alpha and beta; NULL: `f` says all */
     const void *a, *b;
     void *c;
 };

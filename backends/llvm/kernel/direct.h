@@ -11,16 +11,16 @@
 struct NAME(tile) {
     const REAL *a[ROWS], *b;
     const int64_t *at;
-    /* not 0: rows of A are contiguous across, and elements of a row are so far apart */
+    /* not 0: the rows of A lie side by side, and the elements of a row are this far apart */
     int64_t beside;
     REAL *c[ROWS];
     int64_t b_row, k;
     MASK last;      /* lanes of the last vector that exist */
     int add;        /* 1: adds to C; -1: subtracts from C */
-    int follows;    /* continues the chain in C */
+    int follows;    /* the chain continues from the sum in C */
     int64_t columns;
     int far; /* rows of C lie on different pages */
-    const struct scaling *scaling; /* or NULL */
+    const struct scaling *scaling; /* alpha and beta; NULL: `add` says all */
 };
 
 typedef REAL NAME(lanes) __attribute__((vector_size(LANES * sizeof(REAL))));

@@ -900,8 +900,8 @@ static void find_occupied(const struct strip *s)
 
 /* Stores lanes whose products are all zero, as in triangular or sparse operands; returns their
  * mask.  Pairs never decide a zero. */
-APART static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i, int64_t j,
-                       int left)
+APART static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i,
+                             int64_t j, int left)
 {
     const struct kernel_call *c = s->c;
     const double *a = scaled_at(&s->a[0], line, 0), *b = scaled_at(&s->b[0], s->first, 0);
@@ -920,7 +920,7 @@ APART static int store_zeros(const struct strip *s, const struct pair *x, int li
         find_occupied(s);
     both = s->occupied->row[i - s->i0] & s->occupied->strip[(j - s->j0) / LANES];
     for (int64_t p = 0; both; p += length, both >>= 1)
-        for (int64_t q = p; both & 1 && q < p + length && q < c->k; q++) /* without mispredictions */
+        for (int64_t q = p; both & 1 && q < p + length && q < c->k; q++)
             some |= (vl)(all_of(a[q * LANES]) != 0) & LOAD(vl, b + q * LANES) & INT64_MAX;
     for (int l = 0; l < LANES; l++)
         if (left >> l & 1 && some[l] == 0 &&

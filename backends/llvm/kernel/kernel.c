@@ -71,6 +71,7 @@ FLAT double power_of_two(int e)
     return d;
 }
 
+/* Address of element (i, j) of the block's result. */
 FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return limber_output_at(&c->c, c->i0 + i, c->j0 + j, CFG(c).c.size);

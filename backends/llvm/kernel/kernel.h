@@ -31,7 +31,7 @@ enum {
 };
 
 struct side {
-    limber_format f;        /* as stored */
+    limber_format f;        /* format of the elements in memory */
     limber_format limb;     /* hilo: what a limb is rounded to */
     int32_t limb_kind, limbs;
     int32_t axis;
@@ -43,7 +43,7 @@ struct side {
     int32_t copied;         /* elements are packed unchanged */
     int32_t sums;           /* sums of packed values are needed, since the other side has offsets */
     int32_t rounds;         /* units: elements need rounding on load */
-    int32_t lines;          /* in a panel */
+    int32_t lines;          /* lines in a panel */
     int32_t used[KERNEL_ACCUMULATORS];      /* limb l is needed */
     /* added when packing, to suit the signedness of the unit's operand */
     int32_t offset[KERNEL_ACCUMULATORS];
@@ -69,7 +69,7 @@ struct kernel_config {
     int32_t words;          /* 64-bit words of an exact result */
     int32_t big_words, big_base;    /* words and lowest exponent of the long accumulator */
     int32_t uncertain_count, uncertain;          /* totals are off by less than 2^uncertain */
-    int32_t norms;          /* totals are off by that times the norms of both lines */
+    int32_t norms; /* totals are off by 2^uncertain times the Euclidean norms of both lines */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
     int32_t alike;          /* both sides are packed by one function */
     int32_t direct;         /* the register tile has C's format and may be stored to C */
@@ -204,7 +204,7 @@ struct kernel_call {
     struct unit_counts *counts;
     const struct classes *classes;      /* special values of A and B, if either has special lines */
     int64_t room;           /* planes: offset of the gathered panel in a worker's scratch */
-    int64_t *recomputed_ns; /* time that these took */
+    int64_t *recomputed_ns; /* nanoseconds that recomputing them took */
 };
 
 /* Functions of cold.c: what is rare, or slow in any case, is not compiled into kernels. */
@@ -274,7 +274,7 @@ double limber_classes_sum(const struct classes *a, int64_t i, const struct class
 typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b,
                              limber_format to, double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
-/* dots.c: the same for m = 1 or n = 1, and any k >= 1. */
+/* dots.c: implements backend.small for products with m = 1 or n = 1 and any k >= 1. */
 kernel_pairs limber_dots_run, limber_dots_run_avx2, limber_dots_run_avx512;
 
 /* vectors.c: products of rows and a vector in order 1, of f64 and of f32. */
@@ -295,7 +295,7 @@ struct direct_strip {
     const void *a;              /* rows of A, a_row elements apart */
     const void *const *line;    /* or, if not NULL, the address of each row */
     const int64_t *at;          /* offsets of their elements along k */
-    /* not 0: rows of A are contiguous across, and elements of a row are so far apart */
+    /* not 0: the rows of A lie side by side, and the elements of a row are this far apart */
     int64_t beside;
     const void *b;              /* dense rows of B, b_row elements apart */
     const int64_t *b_at;        /* or, if not NULL, the offset of each row */

@@ -70,6 +70,7 @@ struct tiles {
         }                                                                                        \
     } while (0)
 
+/* Adds, or (first) stores, n accumulators of a row. */
 FLAT void edge_row(char *to, const char *from, int64_t n, int first)
 {
     if (FIXED(unit) == UNIT_f64)
@@ -102,6 +103,8 @@ struct ahead {
     int64_t step;
 };
 
+/* What tile (i, j) of a block prefetches.  bytes_b, bytes_a: sizes of a panel; panels_a: panels of
+ * A in the block; here: an address for tiles with nothing to prefetch. */
 FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next_a,
                            int64_t panel_a, int64_t bytes_a, int64_t panels_a, int64_t groups,
                            int64_t i, int64_t j, const char *here)
@@ -236,11 +239,13 @@ FLAT int64_t total_row(const struct kernel_call *c)
            total_bytes();
 }
 
+/* Bytes from one accumulator of an element to the next. */
 FLAT int64_t total_step(const struct kernel_call *c)
 {
     return (RECONSTRUCT == RECONSTRUCT_crt ? c->mb : 1) * CFG(c).nb * total_bytes();
 }
 
+/* Offset in bytes of accumulator `acc` of element (i, j). */
 FLAT int64_t total_at(const struct kernel_call *c, int64_t i, int acc, int64_t j)
 {
     return i * total_row(c) + acc * total_step(c) + j * total_bytes();
@@ -253,6 +258,7 @@ struct correction {
     int32_t both;
 };
 
+/* The correction for limbs la and lb in a chain of `length` products of a chunk. */
 FLAT struct correction correction_of(const struct kernel_call *c, const struct block *b, int la,
                                      int lb, int64_t chunk, int64_t length)
 {
@@ -378,6 +384,8 @@ FLAT void fold_wide_residue(const struct kernel_call *c, const struct block *b,
     }
 }
 
+/* Reduces chains of residues modulo p_l and stores them (fresh), or adds them to the earlier
+ * remainder. */
 FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const struct chains *t,
                        char *total, int l, int fresh)
 {
@@ -399,17 +407,23 @@ FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const
         }
 }
 
+/* True if the weighted totals of an element fit 62 bits, and their sum is rounded to FP64 or FP32
+ * without alpha and beta. */
 FLAT int to_binary(const struct kernel_call *c)
 {
     return CFG(c).small && CFG(c).plain &&
            (limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c));
 }
 
+/* True if the weighted totals of an element fit 62 bits, and their sum is rounded to a float of at
+ * most two bytes without alpha and beta. */
 FLAT int to_narrow(const struct kernel_call *c)
 {
     return CFG(c).small && CFG(c).plain && stores_narrow(c);
 }
 
+/* True if the weighted totals of an element fit 62 bits, and their sum is stored as an integer
+ * without alpha and beta. */
 FLAT int to_integer(const struct kernel_call *c)
 {
     return CFG(c).small && CFG(c).plain && CFG(c).c.kind == LIMBER_KIND_INT;
@@ -422,6 +436,8 @@ FLAT int is_single(const struct kernel_call *c)
            FIXED(unit) == UNIT_i8 && c->k <= CFG(c).chunk && !c->adds && !c->more;
 }
 
+/* Adds a chain to the totals of its accumulator, as the plan reconstructs results; fresh: it is the
+ * first. */
 FLAT void fold_as(const struct kernel_call *c, const struct block *b, const struct chains *t,
                   char *total, const struct kernel_row *row, int64_t chunk, int64_t length,
                   int fresh)
@@ -450,6 +466,8 @@ FLAT void fold(const struct kernel_call *c, const struct block *b, const struct 
         fold_as(c, b, t, total, row, chunk, length, 0);
 }
 
+/* Adds the products of row r of the product table, along all of k, to its totals; fresh: it is the
+ * first row of its accumulator. */
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                     int fresh)
 {
@@ -555,6 +573,11 @@ FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
                  p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, p0 == 0 && !c->adds, &t);
 }
 
+/* Adds the limb products of a block, row by row of the product table, to the totals in scratch, or
+ * to C if register tiles have its format (`direct`, `stores`).  An accumulator's first row sets its
+ * total, unless an earlier part of k did (`adds`); with `small` all rows share one total.  `bare`:
+ * some accumulator has no row, so totals begin as 0.  If k comes in several calls and rows share a
+ * float accumulator, a call takes row c->row alone. */
 FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
 {
     if (CFG(c).direct && c->stores) {

@@ -50,6 +50,7 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
     return room;
 }
 
+/* x, with 0 in place of NaN and infinities. */
 FLAT v8d finite(v8d x)
 {
     return (v8d)((v8l)x & (v8l)(x - x == 0));
@@ -174,6 +175,7 @@ FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, con
                          (unsigned)(lines * bytes));
 }
 
+/* Stores a vector of packed values, for one p, in the panels (or the plane) of a strip of lines. */
 FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, int bytes)
 {
     if (w->o->planes)   /* constant lengths */
@@ -184,6 +186,8 @@ FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, i
         put_row_of(w, 0, limb, row, v, bytes);
 }
 
+/* Notes for the panels of a strip that a limb is not zero in this block of k; panels of zeros are
+ * not multiplied. */
 FLAT void mark(const struct strip *w, int limb, int any)
 {
     int64_t lines = lines_of(w->side), last = lines < KERNEL_LANES ? KERNEL_LANES / lines : 1;
@@ -194,6 +198,7 @@ FLAT void mark(const struct strip *w, int limb, int any)
                           w->p0 / CFG(w->c).kc] = 1;
 }
 
+/* Adds to the sums of packed values, by limb, chunk and line, which correct for offsets. */
 FLAT void add_sums(const struct strip *w, int limb, v16i sum)
 {
     int32_t *to = w->o->sums + (limb * w->o->chunks + w->p0 / CFG(w->c).chunk) * w->o->sum_lines +
@@ -560,6 +565,8 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
  * of several pieces are added, and carries propagated. */
 typedef v16f digits[KERNEL_ACCUMULATORS][KERNEL_BLOCK];
 
+/* Splits the digit of weight `unit` off eight integers x, each the sum of its pieces, and leaves
+ * the remainders in x. */
 FLAT v8d cut_eight(const struct strip *w, v8d x[PIECES], double unit, double inverse)
 {
     v8d d = all_d(0);
@@ -576,6 +583,7 @@ FLAT v8d cut_eight(const struct strip *w, v8d x[PIECES], double unit, double inv
     return d;
 }
 
+/* Computes the digits of sixteen lines at p from the pieces of their integers. */
 FLAT void cut_row(const struct strip *w, v8d low[PIECES], v8d high[PIECES], digits out, int p)
 {
     int base = w->as->base, count = w->as->digits;
@@ -612,6 +620,7 @@ struct singles {
     v16f first, second;
 };
 
+/* The scales of a strip's sixteen lines as factors of FP32. */
 FLAT struct singles singles_of(const struct strip *w)
 {
     v16i scale = w->as->axis == AXIS_none ? all_i(0) :
@@ -639,6 +648,7 @@ FLAT v16i fix_sixteen(const struct strip *w, const char *from, const struct sing
     return TO(v16i, v * s->first * s->second);
 }
 
+/* Converts a block of FP32 to integers trunc(x 2^scale) below 2^31. */
 FLAT void fix_singles(const struct strip *w, const char *from, int64_t stride,
                       v16i x[KERNEL_BLOCK])
 {
@@ -648,6 +658,7 @@ FLAT void fix_singles(const struct strip *w, const char *from, int64_t stride,
         x[p] = fix_sixteen(w, from + p * stride, &s);
 }
 
+/* Converts a block of other formats to integers trunc(x 2^scale) below 2^31. */
 FLAT void fix_doubles(const struct strip *w, const char *from, int64_t stride,
                       v16i x[KERNEL_BLOCK])
 {
@@ -746,6 +757,7 @@ FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
     return 1;
 }
 
+/* Packs slices of integers of at most 31 bits by shifts and masks. */
 FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
 {
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
@@ -776,6 +788,7 @@ FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
+/* Computes the digits of a block's integers. */
 FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, digits out)
 {
     ROLL for (int p = 0; p < w->len; p++) {
@@ -790,6 +803,7 @@ FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, dig
             out[i][p] = all_f(0);
 }
 
+/* Packs a block as slices: digit l from the top is limb l. */
 FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
 {
     digits d;
@@ -920,6 +934,7 @@ FLAT v16i packed_bytes(const struct strip *w, int64_t p, v16i word, struct shown
     return word;
 }
 
+/* Adds the sums of packed bytes that offsets need, and notes whether any is not zero. */
 FLAT void note_bytes(const struct strip *w, const struct shown *x)
 {
     if (w->s->sums)
@@ -1109,6 +1124,7 @@ FLAT int pack_bytes(struct strip *w, int64_t k)
 
 /* ---- entry ----------------------------------------------------------------------------------- */
 
+/* Scales of eight lines of a strip, from line `from` on; 0 for lines that do not exist. */
 FLAT v8l scales_of(const struct strip *w, int64_t from)
 {
     int32_t e[8] = { 0 };

@@ -34,6 +34,8 @@ struct run {
     int64_t to, count, from;
 };
 
+/* Finds the runs of columns j, j + 1, ...; returns how many.  Columns beyond the last are part of
+ * the last run. */
 static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct run *run)
 {
     const struct planes *x = o->planes;
@@ -104,6 +106,7 @@ struct walk {
     int64_t tap;
 };
 
+/* A walk that begins at row p of a limb. */
 FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p)
 {
     const struct packed *o = &c->op[1];
@@ -114,6 +117,7 @@ FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p)
                           p % x->taps };
 }
 
+/* The address of the walk's row; moves on to the next row. */
 FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
 {
     const char *at = w->at + x->tap[w->tap] * bytes;
@@ -433,6 +437,7 @@ struct plane_row {
     int64_t step, begin, end;   /* step: elements from column to column */
 };
 
+/* Row `row` of the planes: which pixels of the image it holds; from NULL: it is all padding. */
 FLAT struct plane_row pixels_of(const struct kernel_call *c, int64_t row)
 {
     const struct packed *o = &c->op[1];

@@ -99,6 +99,7 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
     return lost;
 }
 
+/* Loads the 62-bit totals of 16 elements, from the register tile if one chain is the whole sum. */
 FLAT void small_totals(const struct kernel_call *c, const struct block *b, const char *scratch,
                        int64_t i, int64_t j0, v8l v[2])
 {
@@ -128,6 +129,9 @@ FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64
                             scale_of(&c->op[1], b->j0 + j0 + j)));
 }
 
+/* Stores KERNEL_LANES elements of row i whose totals fit 62 bits (configuration `small`): as
+ * vectors where C's format, the scales, alpha and beta permit, else one by one.  Returns how many
+ * results did not fit C's integer format. */
 FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
@@ -177,8 +181,9 @@ FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64
         column[d] = FMA(share, all_d(-CFG(c).product[d]), column[d]);
 }
 
-/* Computes integers as sums of columns.  Column d has weight 2^(column_bits d) and is below 2^53.
- * Sixteen at once share the loads of constants. */
+/* Computes integers as sums of columns.  Column d has weight 2^(column_bits d) and is below 2^53:
+ * at most 49 residues of 8 bits times 39 bits of P/p_l, or 29 of 11.2 bits times 36 bits.  Sixteen
+ * integers at once share the loads of constants. */
 FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                      v8d low[KERNEL_COLUMNS], v8d high[KERNEL_COLUMNS])
 {
@@ -320,6 +325,7 @@ struct top {
     v8l rest;
 };
 
+/* Finds the leading 128 bits of eight integers, given as columns and as their rounded sums. */
 FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
 {
     v8l sign = (v8l)sum & all_l(INT64_MIN), carry = all_l(0);
@@ -561,6 +567,7 @@ FLAT int rounds_at_once(const struct kernel_call *c)
             stores_binary(c) || stores_narrow(c)));
 }
 
+/* Reconstructs and stores one element by the general code; returns 1 if it does not fit, else 0. */
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j)
 {
@@ -586,6 +593,7 @@ FLAT int whole_eight(v8d column[KERNEL_COLUMNS], v8l scale, v8l *v)
     return !ANY((sum >= 0x1p62) | (sum <= -0x1p62) | (TO(v8d, x) != sum) | (TO(v8d, rest) != low));
 }
 
+/* Reconstructs sixteen elements as 64-bit integers; 0 if one may not fit or has a fraction. */
 FLAT int integers_of(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, v8l v[2])
 {
@@ -599,6 +607,8 @@ FLAT int integers_of(const struct kernel_call *c, const struct block *b, const c
     return whole_eight(first, scale[0], &v[0]) & whole_eight(second, scale[1], &v[1]);
 }
 
+/* Stores up to sixteen elements of row i: together if their format allows it, undecided ones one by
+ * one.  Returns how many do not fit an integer format. */
 FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                         int64_t i, int64_t j0, int64_t cols)
 {
@@ -779,6 +789,7 @@ struct column {
     int64_t taps, t, step;
 };
 
+/* Column j of B, from its beginning. */
 FLAT struct column column_of(const struct packed *o, int64_t j)
 {
     static const int64_t none[1] = { 0 };
@@ -795,6 +806,7 @@ FLAT struct column column_of(const struct packed *o, int64_t j)
                             x->taps, 0, x->length };
 }
 
+/* The column's element; moves on to the next one. */
 FLAT double next_of(struct column *x)
 {
     double v = x->at[x->tap[x->t]];
@@ -849,6 +861,8 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
         c->cold->exact(c, at_a, at_b);  /* measures its own time */
 }
 
+/* Stores up to sixteen sums in binary64 whose error bound leaves one rounding, and sums the others
+ * again. */
 SLOW void near_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                      int64_t i, int64_t j0, int64_t cols)
 {
@@ -874,6 +888,7 @@ SLOW void near_strip(const struct kernel_call *c, const struct block *b, const c
     }
 }
 
+/* Stores up to sixteen sums of floats. */
 FLAT void float_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j0, int64_t cols)
 {
@@ -896,6 +911,8 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
     }
 }
 
+/* Stores up to sixteen elements of row i, of which none depends on NaN or infinities.  Returns how
+ * many do not fit an integer format. */
 FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
                             const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
@@ -936,6 +953,7 @@ SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
     return lost;
 }
 
+/* True if NaN or infinities decide an element of the strip. */
 FLAT int any_special(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                      int64_t cols)
 {
@@ -947,6 +965,7 @@ FLAT int any_special(const struct kernel_call *c, const struct block *b, int64_t
     return 0;
 }
 
+/* Stores all elements of a block; returns how many do not fit an integer format. */
 FLAT int64_t reconstruct(const struct kernel_call *c, const struct block *b, const char *scratch)
 {
     int64_t lost = 0;

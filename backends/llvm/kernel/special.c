@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LINES = KERNEL_LANES };      /* in a task */
+enum { LINES = KERNEL_LANES };      /* lines in a task */
 
 static int64_t words_of(int64_t k)
 {
@@ -33,6 +33,7 @@ void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memor
 /* Flags of an element: positive, negative, infinite, NaN. */
 struct bits { uint64_t positive, negative, infinite, nan; };
 
+/* Flags of a binary32 or binary64 by its code. */
 static struct bits of_binary(uint64_t v, int size)
 {
     uint64_t top = size == 8 ? (uint64_t)0x7ff << 52 : (uint64_t)0xff << 23;
@@ -42,6 +43,7 @@ static struct bits of_binary(uint64_t v, int size)
                           m > top };
 }
 
+/* Flags of an element of any format. */
 static struct bits of_any(limber_format f, const char *at)
 {
     struct limber_num x[2];
@@ -73,6 +75,7 @@ static inline __attribute__((always_inline)) void word_of(struct bits *all, cons
     }
 }
 
+/* Flags of elements p0 ... p0 + count - 1 of a line; count is at most 64. */
 static struct bits bits_of(const struct view *v, limber_format f, int64_t line, int64_t p0,
                            int count)
 {

@@ -3,11 +3,13 @@
 #ifndef LIMBER_KERNEL_STORE_H
 #define LIMBER_KERNEL_STORE_H
 
+/* The exponent s of the scale 2^s of a line. */
 FLAT int scale_of(const struct packed *o, int64_t line)
 {
     return o->scale ? o->scale[o->line0 + line] : 0;
 }
 
+/* True if NaN or infinities of its row of A or column of B decide element (i, j). */
 FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return (c->op[0].special && c->op[0].special[c->op[0].line0 + i]) ||

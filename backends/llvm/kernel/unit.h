@@ -89,16 +89,19 @@ FLAT int narrow_work(const struct unit_tile *u, int bounded)
     return 1;
 }
 
+/* Computes some rows in FP32 whose sums are expected to stay in range; 0 if one left it. */
 SLOW int narrow_bounded(const struct unit_tile *u)
 {
     return narrow_work(u, 1);
 }
 
+/* Computes some rows in FP32 whose sums may leave the range. */
 SLOW void narrow_free(const struct unit_tile *u)
 {
     narrow_work(u, 0);
 }
 
+/* Computes one row of a tile in FP64. */
 SLOW void wide_work(const struct unit_tile *u, int r)
 {
     struct wide_tile t = { .c = u->c, .a = u->a + 4 * r, .b = u->b, .ea = u->ea + 4 * r,
@@ -125,6 +128,7 @@ SLOW void wide_work(const struct unit_tile *u, int r)
 /* Largest magnitude, least nonzero magnitude, and largest squared 2-norm of a line. */
 struct extremes { float most, least, norm; };
 
+/* Joins the value ranges of some packed lines. */
 FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines)
 {
     int32_t bits = 0, below = 0;
@@ -170,6 +174,7 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 
 enum { ROWS = 4 };          /* rows of a tile that are computed at once */
 
+/* Computes the rows of a tile in the given kind of lanes. */
 FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
 {
     ROLL for (int row = 0; row < CONSTANT.mr; row += ROWS) {
@@ -216,6 +221,7 @@ SLOW void half_work(const struct unit_tile *u)
 
 /* ---- a block of C ---------------------------------------------------------------------------- */
 
+/* Computes a block of C on the simulated unit, tile by tile. */
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];

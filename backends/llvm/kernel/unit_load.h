@@ -41,6 +41,7 @@ FLAT void put_range(const struct strip *w, int which, const char *v)
         __builtin_memcpy(range_of(w->o, which, w->first), v, (unsigned)(4 * lanes_of(0)));
 }
 
+/* Joins sixteen packed values to the ranges of their lines. */
 FLAT void see_values(const struct strip *w, v16f x)
 {
     v16i bits = (v16i)x & INT32_MAX, below = 0x7f800000 - bits, most, least;
@@ -66,6 +67,7 @@ FLAT v16i exponents_of(limber_step s, v16f x)
     return PICK(e > least, e, least);
 }
 
+/* Mask of the lanes whose lines exist. */
 FLAT v16i live_lanes(const struct strip *w)
 {
     v16i lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -149,6 +151,7 @@ FLAT v8l exponent_of(v8d x)
     return ((v8l)x >> 52 & 0x7ff) - 1023;
 }
 
+/* The scale of blocks whose largest magnitudes are `most`. */
 FLAT v8d scale_of_largest(limber_step s, v8d most)
 {
     static const limber_step ue4m3 = {
@@ -216,6 +219,7 @@ FLAT v16f load_scaled(const struct strip *w, struct scales *scales, int p, v8d l
     return JOIN(TO(v8f, low), TO(v8f, high));
 }
 
+/* Rounds sixteen values to the operand's format. *e: their exponents, for fused blocks. */
 FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
 {
     limber_step s = w->side ? MODEL.b : MODEL.a;

@@ -29,6 +29,8 @@ FLAT V F(outer)(struct F(tile) *t, limber_step s, V sum, V x, RAND h);
 FLAT void F(fused)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 FLAT void F(late)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 
+/* The random bits of element (r, v) for a stream and index of the description; 0 if nothing is
+ * random. */
 FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
 {
     RAND x = t->element[r][v];
@@ -38,6 +40,7 @@ FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint
     return LIMBER_NUMBER(x, stream, index);
 }
 
+/* Adds product p to the accumulators. */
 FLAT void F(one_by_one)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p)
 {
     UNROLL for (int v = 0; v < VECS; v++) {
@@ -79,6 +82,7 @@ FLAT void F(tree)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n)
         }
 }
 
+/* Adds products [from, to) to the accumulators, block by block. */
 FLAT void F(chain)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to)
 {
     ROLL for (int64_t p = from; p < to; p += MODEL.block) {
@@ -126,6 +130,7 @@ FLAT void F(begin)(V acc[ROWS][VECS], V sum[ROWS][VECS], int apart)
         F(copy)(acc, sum);
 }
 
+/* Ends a group or part: adds acc to sum, or (no `apart`) replaces sum by it. */
 FLAT void F(end)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V acc[ROWS][VECS],
                  uint32_t stream, int64_t index, int apart)
 {

@@ -37,6 +37,7 @@ FLAT v16i narrow_finite(v16f x)
     return (v16i)(x - x == 0);
 }
 
+/* a b, rounded to the unit's product format if it has one. h: random bits. */
 FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
 {
     v16f x = a * b, y;
@@ -87,6 +88,7 @@ FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v
     }
 }
 
+/* Counts what the addition acc + x, whose exact or rounded sum is `sum`, lost in y. Returns y. */
 FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
                          v16i beyond)
 {
@@ -112,6 +114,7 @@ FLAT void narrow_track(struct narrow_tile *t, v16f y)
 #endif
 }
 
+/* acc + x, rounded to step s; counts lost terms. */
 FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h)
 {
     v16i beyond;
@@ -123,6 +126,7 @@ FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16
     return narrow_counted(t, CONSTANT.safe, acc, x, sum, y, beyond);
 }
 
+/* acc + a b, rounded once to the accumulator's format. */
 FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u h)
 {
     limber_step s = MODEL.acc;
@@ -134,6 +138,7 @@ FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v1
     return narrow_counted(t, 0, acc, x, y, y, beyond);
 }
 
+/* sum + x, rounded to the outer sum's step s. */
 FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h)
 {
     v16i swamped, partly, over, beyond;
@@ -159,6 +164,7 @@ FLAT v16i narrow_exponents(v16f x)
     return MODEL.zeros ? e : PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
 }
 
+/* x in units of 1/up, truncated toward zero to an integer. */
 FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
 {
     v16f whole = x * up;
@@ -258,6 +264,8 @@ FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t 
     }
 }
 
+/* Adds the block of n products from p on to the accumulators: aligned, truncated and summed as
+ * integers. */
 FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     if (MODEL.sub > 1) {

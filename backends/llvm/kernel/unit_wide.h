@@ -40,6 +40,7 @@ FLAT v8l wide_finite(v8d x)
     return (v8l)(x - x == 0);
 }
 
+/* a b, rounded to the unit's product format if it has one. h: random bits. */
 FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h)
 {
     v8d x = a * b, y = x;
@@ -75,6 +76,7 @@ FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w h, v8l *swamped, v8
     return y;
 }
 
+/* acc + x, rounded to step s; counts lost terms. */
 FLAT v8d wide_add(struct wide_tile *t, limber_step s, v8d acc, v8d x, v8w h)
 {
     v8l swamped, partly, over;
@@ -88,11 +90,13 @@ FLAT v8d wide_add(struct wide_tile *t, limber_step s, v8d acc, v8d x, v8w h)
     return y;
 }
 
+/* acc + a b, with the roundings of the unit. */
 FLAT v8d wide_add_product(struct wide_tile *t, v8d acc, v8d a, v8d b, v8w h)
 {
     return wide_add(t, MODEL.acc, acc, wide_multiply(t, a, b, h), h);
 }
 
+/* sum + x, rounded to the outer sum's step s. */
 FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h)
 {
     v8l swamped, partly, over;
@@ -153,6 +157,7 @@ FLAT v8d wide_products(const struct wide_tile *t, int64_t p, int64_t n, int64_t 
     return sum;
 }
 
+/* Adds the block of n products from p on to the accumulators, aligned to the largest exponent. */
 FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
 {
     ROLL for (int v = 0; v < 4; v++) {
@@ -214,6 +219,8 @@ FLAT v8d wide_late_sum(struct wide_tile *t, int64_t p, int64_t n, int v, int fir
     return sum;
 }
 
+/* Adds a block in two steps: the products are aligned and summed first, then their sum and the
+ * accumulator. */
 FLAT void wide_late(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
 {
     ROLL for (int v = 0; v < 4; v++) {

@@ -50,7 +50,7 @@ FLAT NAME(v) NAME(all)(T x)
     return y;
 }
 
-/* 128 bits of the rows first, first + PIECE and so on, from column p on. */
+/* Loads 128 bits from column p on of each of the rows first, first + PIECE and so on. */
 FLAT NAME(v) NAME(pieces)(const T *const *row, int first, int64_t p)
 {
 #define AT(i) ((const double *)(row[first + (i) * NAME(PIECE)] + p))
@@ -69,7 +69,7 @@ FLAT NAME(v) NAME(pieces)(const T *const *row, int first, int64_t p)
 #undef AT
 }
 
-/* PIECE columns, from p on, of LANES rows, which are the lanes. */
+/* Loads PIECE columns, from p on, of LANES rows; the rows are the lanes. */
 FLAT void NAME(columns)(const T *const *row, int64_t p, NAME(v) column[NAME(PIECE)])
 {
     NAME(v) x[NAME(PIECE)];
@@ -79,7 +79,7 @@ FLAT void NAME(columns)(const T *const *row, int64_t p, NAME(v) column[NAME(PIEC
     TRANSPOSE(x, column);
 }
 
-/* One chain, of n <= CHAIN products. */
+/* Sums one chain of n <= CHAIN products. */
 static T NAME(chain)(int64_t n, const T *a, int64_t col, const T *x)
 {
     T s = 0;
@@ -94,7 +94,7 @@ FLAT T NAME(add)(bool first, T sum, T chain)
     return first ? chain : sum + chain;
 }
 
-/* Chains of `strips` times LANES rows, which meet the same n elements of x. */
+/* Sums one chain for each of strips x LANES rows, all with the same n elements of x. */
 FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAME(v) *s)
 {
     int64_t p = 0;
@@ -123,8 +123,7 @@ FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAM
         }
 }
 
-/* Rows whose elements along k lie together, in sums of their own: all of k, a block of rows at a
- * time. */
+/* Adds one chain to the sum of each row, where rows are contiguous along k. */
 static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                           bool first, T *sum)
 {
@@ -137,7 +136,7 @@ static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, co
         for (int64_t p = 0; p < n; p += CHAIN) {
             const int64_t end = n - p < CHAIN ? n - p : CHAIN;
 
-            for (int r = 0; r < NAME(ROWS); r++) /* the last one again where there are too few */
+            for (int r = 0; r < NAME(ROWS); r++) /* missing rows repeat the last one */
                 row[r] = a + (i + (r < live ? r : live - 1)) * v->row + p;
             if (live > NAME(LANES))
                 NAME(rows)(row, NAME(STRIPS), end, x + p, s);
@@ -150,7 +149,8 @@ static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, co
     }
 }
 
-/* Columns that lie together: the chains of a block of rows stay in memory. */
+/* Adds one chain to the sum of each row, where columns are contiguous: the chains of a block of
+ * rows are kept in L1. */
 static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                              bool first, T *sum)
 {
@@ -190,7 +190,8 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
     }
 }
 
-/* Rows with gaps between elements: blocks are copied. */
+/* Adds one chain to the sum of each row, where elements are strided: copies blocks of rows to
+ * contiguous memory first. */
 static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                             bool first, T *sum)
 {
@@ -210,7 +211,8 @@ static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, 
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* LANES chains of one row.  All are whole but the last of `lanes`, which has n products. */
+/* Sums the first `lanes` chains of one row, at most LANES.  All have CHAIN products, but the last
+ * has n. */
 FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
 {
     static const T zeros[CHAIN];
@@ -248,7 +250,7 @@ FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
     NAME(store)(to, s);
 }
 
-/* LANES whole chains. */
+/* Sums LANES chains of CHAIN products. */
 FLAT void NAME(whole_chains)(const T *a, const T *x, T *to)
 {
     const T *of_a[NAME(LANES)], *of_x[NAME(LANES)];
@@ -275,7 +277,7 @@ FLAT void NAME(whole_chains)(const T *a, const T *x, T *to)
     NAME(store)(to, s);
 }
 
-/* A row and a vector that are both dense. */
+/* Computes the dot product of a row and a vector that are both contiguous. */
 static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
 {
     T chain[NAME(LANES)];

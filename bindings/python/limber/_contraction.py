@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums of products over labelled axes, as stacks of matrix products.
 
-Each axis of a, b and the result has a label.  What a and the result have are rows, what b and the
-result have are columns, what all three have is a stack; over what the result lacks is summed.  An
-operand that lacks a label has the stride 0 along it, so that an axis of one operand alone is summed
-by the same product.
+Each axis of a, b and the result has a label.  Labels of a and the result are rows, those of b and
+the result columns, those of all three a stack of matrices; over labels that the result lacks is
+summed.  An operand that lacks a label has the stride 0 along it, so that an axis of one operand
+alone is summed by the same product.
 
 All of this depends on shapes and strides alone, so that what a call finds serves the next one."""
 import functools

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a script prints the same on other CPUs: it runs under several of the kernels that its
-libraries have, and with one and two threads."""
+"""Tests whether a script prints the same on other CPUs: runs it with several of the code variants
+that its libraries have, and with one and two threads."""
 import difflib
 import importlib.util
 import json

@@ -182,6 +182,7 @@ static void try_end(struct block *block, struct barrier *b)
     }
 }
 
+/* An arrival of this thread at a barrier, which then expects more bytes. */
 static void arrive(struct block *block, struct barrier *b, uint32_t bytes)
 {
     struct fibre *f = engine.running;
@@ -270,6 +271,7 @@ void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks 
     }
 }
 
+/* Lets an arrival of products reach its barrier. */
 static void land_arrival(struct block *block, const struct flight *t)
 {
     struct barrier *b = t->barrier;
@@ -307,6 +309,7 @@ static void row_of(const struct map *m, int64_t x, int64_t y, int64_t z, int64_t
         m->base + (uint64_t)(z * (int64_t)m->stride[1] + y * (int64_t)m->stride[0] + begin + *from);
 }
 
+/* Requires all elements of a tensor copy that are in bounds to be valid memory. */
 static void check_source(const struct map *m, int x, int y, int z)
 {
     for (int64_t k = 0; k < m->box[2]; k++)
@@ -391,6 +394,7 @@ void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t bar
             start_copy(block_of(rank, "tensor_load_all"), t, barrier, 1024, "tensor_load");
 }
 
+/* Copies the box of a tensor map to shared memory, swizzled by 128 bytes. */
 static void land_box(struct block *block, const struct flight *t)
 {
     const struct map *m = t->map;
@@ -411,6 +415,7 @@ static void land_box(struct block *block, const struct flight *t)
         }
 }
 
+/* Completes an asynchronous copy, and tells its barrier. */
 static void land(struct block *block, const struct flight *t)
 {
     struct barrier *b = t->barrier;

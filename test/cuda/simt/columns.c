@@ -122,6 +122,7 @@ void columns_take_no_more(void)
     meeting_end(m);
 }
 
+/* Fails if an access to tensor memory may be concurrent with an earlier one. */
 static void check_cell(const struct witness *w, const struct cell *c, bool write, uint32_t column,
                        const char *what)
 {
@@ -200,6 +201,7 @@ static struct witness witness_of_products(const struct columns *c, const struct 
     return w;
 }
 
+/* Records the writes of a product to n columns; keep: it reads them, too. */
 static void write_cells(struct columns *c, const struct fibre *f, uint32_t column, int n, int keep)
 {
     struct witness w = witness_of_products(c, f);

@@ -30,7 +30,7 @@ typedef long int64_t;
 typedef unsigned long uint64_t;
 typedef unsigned long size_t;
 
-/* What the library's own files take for granted. */
+/* Definitions that the library's own headers expect. */
 #define LIMBER_API
 #define NULL 0
 #define INT32_MAX 2147483647
@@ -51,7 +51,7 @@ extern "C" SIMT_EXPORT void simt_connect(const simt_api *api)
 extern "C" {
 SIMT_EXPORT extern const int simt_version = SIMT_VERSION;
 SIMT_EXPORT extern const int simt_arch = __CUDA_ARCH__;
-/* Made for one architecture alone: "sm_90a". */
+/* Defined if the code is compiled for one architecture only, such as sm_90a. */
 #if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_FEAT_SM100_ALL || \
     defined __CUDA_ARCH_FEAT_SM103_ALL
 SIMT_EXPORT extern const int simt_alone = 1;
@@ -60,7 +60,7 @@ SIMT_EXPORT extern const int simt_alone = 0;
 #endif
 }
 
-/* Beside the kernel: the bytes of its arguments and the most threads that a block may have. */
+/* Emits, beside the kernel, the size of its arguments in bytes and the most threads of a block. */
 #define SIMT_KERNEL(name, type, threads) \
     static void name##_body(const type &); \
     extern "C" { \

@@ -36,7 +36,7 @@ bool simt_model(int kind, int capability, bool columns, struct model *m)
 
     if (kind < SIMT_F16 || kind > SIMT_E5M2)
         return false;
-    if (columns && kind >= SIMT_E4M3) /* the instruction is that of all narrow floats */
+    if (columns && kind >= SIMT_E4M3) /* one instruction multiplies all narrow float formats */
         snprintf(name, sizeof name, "%s-e3m2 in=%s", family, formats[kind].name);
     else
         snprintf(name, sizeof name, "%s-%s", family, formats[kind].name);
@@ -109,6 +109,7 @@ static float cut(int64_t sum, int unit, int bits)
     return sum < 0 ? -v : v;
 }
 
+/* v 2^by, truncated toward zero. */
 static int64_t shifted(int64_t v, int by)
 {
     if (by >= 0)
@@ -134,6 +135,7 @@ static int split(float x, int64_t *sig)
     return exponent;
 }
 
+/* c plus one block of products, as the device aligns, truncates and adds them. */
 static float block(int kind, const struct model *m, const struct line *a, const struct line *b,
                    int from, float c)
 {
@@ -180,6 +182,7 @@ static bool has_special(const struct model *m, const struct line *l, int from)
     return false;
 }
 
+/* Reorders elements as devices with the order `quads` add them. */
 static void sort_quads(struct line *to, const struct line *from, int n)
 {
     to->special = from->special;

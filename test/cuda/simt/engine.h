@@ -91,7 +91,7 @@ struct fibre {
     void *arg; /* argument of the operation at which it waits */
     struct clocks *known;
     uint32_t clock, fenced; /* the fibre's own entries */
-    uint32_t moment; /* of its last write to device memory */
+    uint32_t moment; /* moment (order.c) of its last write to device memory */
     bool began; /* has waited for the previous launch */
     struct copy *copies;
     int copy_count, copy_room, copy_group;
@@ -303,7 +303,7 @@ void order_began(const char *what);
 struct map {
     uint64_t magic, base;
     uint64_t stride[2];
-    uint64_t size[3]; /* of the tensor, elements */
+    uint64_t size[3]; /* sizes of the tensor in elements */
     uint32_t box[3];
     uint8_t rank, element, swizzle, fill;
 };

@@ -175,6 +175,7 @@ void memory_launch(void)
 
 /* ---- accesses of threads --------------------------------------------------------------------- */
 
+/* States of the bytes [at, at + size), which must be memory of the launch's device. */
 static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
 {
     const char *why = !at ? "null" :
@@ -191,7 +192,8 @@ static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
     return memory.state + (at - memory.base);
 }
 
-static void nobody(uint64_t at, uint64_t byte, uint64_t size, const char *what)
+/* Reports an access outside all allocations, relative to the one before it. */
+static void fail_out_of_bounds(uint64_t at, uint64_t byte, uint64_t size, const char *what)
 {
     int device = memory_device(at);
     const struct piece *near = NULL;
@@ -226,7 +228,7 @@ const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, con
     for (uint64_t i = 0; i < size; i++)
         if (s[i] < WRITTEN || (constant && s[i] == memory.launch)) {
             if (s[i] == NOBODY)
-                nobody(at, at + i, size, what);
+                fail_out_of_bounds(at, at + i, size, what);
             if (s[i] == FRESH)
                 engine_fail("%s at %#llx: byte %llu was never written", what,
                             (unsigned long long)at, (unsigned long long)i);
@@ -274,7 +276,7 @@ static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char 
         memory.written_to = at + size;
     for (uint32_t i = 0; i < size; i++)
         if (s[i] == NOBODY)
-            nobody(at, at + i, size, what);
+            fail_out_of_bounds(at, at + i, size, what);
     memset(s, memory.launch, size);
     for (uint32_t i = 0; i < size; i++)
         moment[i] = now;

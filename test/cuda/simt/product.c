@@ -287,7 +287,9 @@ void mma_f64(double *d, double a, double b)
 
 /* ---- the portable form ----------------------------------------------------------------------- */
 
-/* Lane l holds row l & 15 of a (column of b), and half a row of d. */
+/* Checks a collective load or store of a tile: all 32 lanes give the same address and leading
+ * dimension; this is at least 16 and a multiple of 8 elements; `rows` rows of 16 elements of
+ * `width` bytes lie in shared memory, aligned to 32 bytes. */
 static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, const char *what)
 {
     const struct fragments *first = lane_of(m, 0)->arg;
@@ -304,6 +306,7 @@ static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, c
                  ((uint64_t)(rows - 1) * (uint32_t)first->ld + 16) * width, 32, what);
 }
 
+/* Lane l loads row l & 15 of A, or column l & 15 of B: 16 elements of two bytes. */
 void wmma_load(uint32_t *r, uint32_t at, int ld)
 {
     struct fragments mine = { r, at, ld };
@@ -453,6 +456,7 @@ static struct product *product_of(const struct meeting *m, int thread)
     return lane_of(m, thread)->arg;
 }
 
+/* The sum that lives in the registers of the product being issued; made at its first product. */
 static struct sum *find_sum(struct group *g, const struct meeting *m)
 {
     const struct product *first = product_of(m, 0);
@@ -469,6 +473,7 @@ static struct sum *find_sum(struct group *g, const struct meeting *m)
     return s;
 }
 
+/* True if a thread's registers of a sum still hold what issue_product put there. */
 static bool is_poison(const struct sum *s, int thread)
 {
     for (int i = 0; i < s->n / 2; i++)
@@ -506,6 +511,7 @@ static uint32_t *element_of(struct sum *s, int row, int column)
     return s->value + thread * (s->n / 2) + column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
 }
 
+/* Requires all threads of a warpgroup to issue the same product. */
 static void check_products(const struct group *g, const struct meeting *m)
 {
     const struct product *first = product_of(m, 0);
@@ -524,6 +530,7 @@ static void check_products(const struct group *g, const struct meeting *m)
             engine_fail("the warps of a warpgroup have committed different numbers of groups");
 }
 
+/* Computes a warpgroup's product at once, but poisons its registers until group_wait. */
 static void issue_product(struct group *g, const struct meeting *m, int kind)
 {
     static uint32_t *to[64 * 256];
@@ -592,6 +599,8 @@ void group_commit(void)
     meeting_end(m);
 }
 
+/* Writes the sums of all products up to commit group `upto` to a warp's registers, which must not
+ * have changed since. */
 static void retire(struct group *g, const struct meeting *m, int warp, uint32_t upto)
 {
     for (struct sum *s = g->sums; s; s = s->next) {

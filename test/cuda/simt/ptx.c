@@ -39,7 +39,7 @@ struct instruction {
     bool negated;
     int first, count; /* range of its operands */
     void (*run)(struct frame *); /* NULL: a branch */
-    const struct type *type; /* of a product; n is its number of columns */
+    const struct type *type; /* a product's operand types; n: its number of columns */
     int n;
 };
 struct name {

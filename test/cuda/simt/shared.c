@@ -163,6 +163,7 @@ static const char *name_of(epoch e)
                                              "thread";
 }
 
+/* Reports a race with the access e. */
 static void conflict(uint32_t at, bool write, epoch e, const char *did)
 {
     char who[32] = "";
@@ -175,6 +176,7 @@ static void conflict(uint32_t at, bool write, epoch e, const char *did)
                 name_of(e), who, did);
 }
 
+/* True if an asynchronous access may miss the write e, which no fence.proxy.async followed. */
 static bool lacks_fence(const struct witness *w, epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
@@ -195,6 +197,7 @@ static void check_write(const struct witness *w, const struct cell *c, uint32_t 
                     write ? "writes" : "reads", at, (int)(c->write >> CLOCK_BITS) % BLOCK_IDS);
 }
 
+/* Records a read of a byte or word by this thread; fails if a write may be concurrent. */
 static void note_read(const struct witness *w, struct cell *c, uint32_t at)
 {
     int free = -1;
@@ -213,6 +216,7 @@ static void note_read(const struct witness *w, struct cell *c, uint32_t at)
     c->read[free < 0 ? (int)engine_random(3) : free] = w->now;
 }
 
+/* Records a write; fails if an earlier access may be concurrent. */
 static void note_write(const struct witness *w, struct cell *c, uint32_t at)
 {
     check_write(w, c, at, true);
@@ -222,6 +226,7 @@ static void note_write(const struct witness *w, struct cell *c, uint32_t at)
     *c = (struct cell){ w->now, { 0 } };
 }
 
+/* Gives each byte of a word a record of its own, since its bytes are accessed apart. */
 static void split_word(struct block *b, uint32_t word)
 {
     if (b->split[word])

@@ -19,7 +19,7 @@ struct work {
     uint32_t value, unit;
     const struct stream *awaited;       /* stream to wait for; NULL: nothing */
     uint64_t until;             /* last work item of that stream to wait for */
-    uint64_t number;            /* counted over all streams */
+    uint64_t number;            /* number of this work, counted over all streams */
 };
 
 struct stream {
@@ -31,7 +31,7 @@ struct stream {
 
 /* The fields are private to streams.c; NULL means the legacy default stream everywhere. */
 void streams_add(struct stream *s);
-void streams_remove(struct stream *s);  /* when its work is done */
+void streams_remove(struct stream *s);  /* removes the stream once its work is done */
 struct stream *streams_first(void);     /* list of streams, by next, without the NULL stream */
 
 /* Queues work and owns it. late: at most a part of the queue runs before the call returns. */

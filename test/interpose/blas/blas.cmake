@@ -10,7 +10,7 @@ foreach(bits 32 64)
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_${bits}>)
 endforeach()
 
-# Linked before the BLAS instead of preloaded.
+# Linked in front of the BLAS instead of preloaded.
 add_executable(blas_linked ${CMAKE_CURRENT_LIST_DIR}/program.c)
 target_compile_definitions(blas_linked PRIVATE INTEGER=int32_t)
 target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_LIBS})

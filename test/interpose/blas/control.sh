@@ -8,7 +8,8 @@ before="env LD_PRELOAD=$library"
 rules=$work/rules
 export LIMBER_BACKEND=interp
 
-# ---- linked before the BLAS; and nothing is exported but the BLAS's names and ours ----
+# ---- a program linked with the library in front of the BLAS; the library exports only the BLAS's
+# names and ours ----
 expect 0 '^0 failures' env LIMBER_CONTRACT=correct "$linked" served
 expect 0 '^0 failures' "$linked" left
 expect 1 '^$' sh -c 'nm -D --defined-only "$0" | awk "{ print \$3 }" |
@@ -69,7 +70,7 @@ config 'contract native\nbackend auto\nthreads 1\n'
 expect 0 '^0 failures' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRACT=correct LIMBER_CONFIG="$rules" \
     "$program" served
 
-# ---- without libLLVM: who computes is told once, and what native may be given back is ----
+# ---- without libLLVM a message says once who computes; `native` calls go back to the BLAS ----
 bare="env -u LIMBER_BACKEND LD_PRELOAD=$library LIMBER_CACHE=off LIMBER_LLVM=$work/none"
 expect 0 'gemm_? 131 x 140 x 150 .*, by' $bare LIMBER_CONTRACT=correct LIMBER_VERBOSE=1 "$program" served  # prebuilt kernels
 lines 0 'the interpreter computes'
@@ -87,9 +88,9 @@ expect 0 '"interpreted": "[^"]*LIMBER_LLVM' sh -c '"$@" > /dev/null 2>&1; cat "$
 config 'rule sgemm -> native\nrule * -> correct\nbackground 1\n'
 expect 1 'the interpreter computes' $bare LIMBER_CONFIG="$rules" "$program" any
 expect 1 '.' $before LIMBER_CONTRACT=correct "$program" left
-lines 0 'the interpreter computes'      # it was asked for
+lines 0 'the interpreter computes'      # no message: LIMBER_BACKEND asked for the interpreter
 
-# ---- where numbers have a comma: what machines read has points ----
+# ---- a locale with decimal commas: reports and rules still have decimal points ----
 comma="LOCPATH=$work/locales LC_ALL=comma.UTF-8"
 mkdir "$work/locales"
 if localedef -i de_DE -f UTF-8 "$work/locales/comma.UTF-8" > /dev/null 2>&1 &&
@@ -112,7 +113,7 @@ expect 0 '"estimated_original_seconds": 0\.24[,0]' cat "$work/clocked"
 lines 1 '"estimated_original_seconds": 0\.0061[,0]'
 lines 1 '"estimated_original_seconds": 0\.001027[,0]'
 
-# ---- the report, of calls that are known; what a program asks; kernels made from it ----
+# ---- a report of known calls; a program's own questions; kernels prebuilt from the report ----
 if $python -c 'import numpy' 2> /dev/null; then
     # NumPy tries its BLAS when it is imported.
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/import" $python -c 'import numpy'

@@ -44,7 +44,7 @@ reports '2 '
 # without a request nothing is written
 expect 7 '^$' env LD_PRELOAD="$library" "$program" _exit
 
-# ---- programs of one run: behind each other, at once, below each other ----
+# ---- processes of one run, one after the other, at once, and as children of each other ----
 for script in '"$0" exit; "$0" exit; "$0" _exit' '"$0" exit & "$0" exit & "$0" slow & wait' \
     '(sh -c "$0 exit; true"; "$0" exit); "$0" exit' \
     'ls > /dev/null; for i in 1 2 3; do "$0" exit; done'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every routine before a BLAS against exact integers: python3 exact.py CONTRACT [reference BLAS].
+"""Checks every intercepted BLAS routine against exact integers: exact.py CONTRACT [REFERENCE BLAS].
 The contract is also that of the environment; liblimber_blas is preloaded."""
 import copy
 import ctypes

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every routine against exact integers, NaN and infinities as the reference has them, and refusals
-# amidst a call.
+# Checks every routine against exact integers, NaN and infinities against the reference BLAS, and
+# schemes that refuse in the middle of a call.
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"

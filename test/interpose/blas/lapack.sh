@@ -60,7 +60,8 @@ for contract in native correct; do
     done
 done
 
-# ---- left to the LAPACK behind: its products come by one by one, and are counted in its place ----
+# ---- calls that are forwarded to the program's LAPACK: its BLAS calls are intercepted one by one,
+# and are counted instead ----
 left() {  # rules, a pattern, whether the report has a line of it
     printf '%s\n' "$1" > "$work/rules"
     expect 0 '^worst' $before LIMBER_CONFIG="$work/rules" $python "$here/lapack.py" residuals 70 70

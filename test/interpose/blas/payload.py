@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The payloads of NaN in real products of level 3, as R's NA has one: an element of C that is NaN
-has the payload of the first NaN of its line of A, or else of its line of B.  The library is
+has the payload of the first NaN in its row of A, or else in its column of B.  The library is
 preloaded; a BLAS is in the process."""
 import ctypes
 import itertools
@@ -9,7 +9,7 @@ import numpy as np
 
 program = ctypes.CDLL(None)
 random = np.random.default_rng(1)
-# type, its bits, those of infinity, the place of the bit that makes a NaN quiet
+# {letter: (type, integer type of its size, bits of infinity, number of the quiet bit of NaN)}
 KINDS = {"s": (np.float32, np.uint32, 0x7F800000, 22),
          "d": (np.float64, np.uint64, 0x7FF << 52, 51)}
 failures = checks = 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products whose sums leave the range of their type on the way, and such whose terms are below its
-normal numbers, while results may be ordinary.  liblimber_blas is preloaded and checks elements of
-the first products most, so the argument shuffles them."""
+"""Products with intermediate sums beyond the range of their type, and with subnormal terms, while
+results may be ordinary.  liblimber_blas is preloaded and checks elements of the first products
+most, so the argument, a seed, shuffles them."""
 import ctypes
 import random
 import sys
@@ -39,7 +39,7 @@ for letter in "sdcz":
     for m, n, k in ((1, 1, 64), (3, 2, 7), (40, 33, 300)):
         count_a, count_b = m * k * parts, k * n * parts
         top, low = 1.5 * 2.0 ** (reach - 1), 1.5 * 2.0 ** -((reach + bits) // 2)
-        # sums that overflow and come back; that alpha brings back; terms below the normal numbers
+        # sums that overflow and cancel; sums that alpha scales back into range; subnormal terms
         half = count_a // 2
         products.append((letter, m, n, k, [top] * half + [-top] * (count_a - half),
                          [1.0] * count_b, 1, 0))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every routine of levels 1 and 2 beside the product of level 3 that it stands for: the same bits,
-whatever the steps, the triangle, the transposition and the order of storage.  liblimber_blas is
-preloaded.  `correct` as the argument: only routines whose elements are one product."""
+"""Compares every routine of levels 1 and 2 with the level-3 product that it equals: the bits must
+be the same, whatever the increments, triangle, transposition and storage order.  liblimber_blas is
+preloaded.  The argument `correct` tests only routines whose elements are one product."""
 import ctypes
 import itertools
 import random
@@ -46,7 +46,7 @@ def call(name, *arguments, letters=0, result=None):
 
 
 def steps(t, values, step):
-    """The values in memory with a step, between other numbers."""
+    """The values as a BLAS vector with increment `step`; random numbers fill the gaps."""
     size = 1 + (len(values) - 1) * abs(step) if values else 1
     data = t.random(size)
     for i, value in enumerate(values):

@@ -14,7 +14,7 @@ expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible $run
 expect 0 '^[0-9]{3} checks, 0 failed' $before LIMBER_CONTRACT=correct $run correct
 # the reference by itself has other bits
 expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" $run
-# what short vectors are computed by in place of a product, and that product
+# short vectors, which have code of their own, and the product that this code equals
 expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible LIMBER_CHECK=1 $run
 
 tester() {  # library or "", contract, program, input

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Limber as a program's libblas.so.3: all names are there, level 3 is its own, and the rest is that
-# of a BLAS behind, whichever is found, named, or lacks a function.
+# Limber as a program's libblas.so.3 exports all names, computes level 3 itself, and forwards the
+# rest to another BLAS: one that is found, one that a variable names, or one that lacks a function.
 whole=$1 whole64=$2 library=$3 mock32=$4 mock64=$5
 here=$(dirname "$0")
 . "$here/expect.sh"

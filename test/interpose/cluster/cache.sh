@@ -19,12 +19,12 @@ expect 0 '^2 compiled, 14 from disk, 0 wrong' "$storm" run 8 2
 expect 0 '^0 compiled, 16 from disk, 0 wrong' "$storm" run 8 2
 echo "$out"
 
-# ---- copied to another place: as good as there ---------------------------------------------------
+# ---- a copy of the cache in another folder serves ------------------------------------------------
 mkdir -m 700 "$work/node"
 tar -C "$work/cache" -cf - . | (umask 002 && tar -C "$work/node" -xf -)
 expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro LIMBER_CACHE_DIR="$work/node" "$storm" run 3 2
 
-# ---- read-only: used as it is, and not needed ----------------------------------------------------
+# ---- a read-only cache is used, and its absence is no error --------------------------------------
 chmod -R a-w "$work/cache"
 expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro "$storm" run 3 2
 before=$(ls -lRn --time-style=full-iso "$work/cache")
@@ -49,7 +49,7 @@ expect 0 '' [ "$bytes" -le 131072 ]
 expect 0 '^sound' "$storm" check 1
 fresh
 
-# ---- unlike nodes --------------------------------------------------------------------------------
+# ---- nodes with different CPUs share a cache -----------------------------------------------------
 "$nodes" "$work/cache" > "$work/out"
 status=$?
 if [ $status = 77 ]; then
@@ -60,8 +60,9 @@ else
 fi
 fresh
 
-# ---- one server for all: a warm start asks for 2 names, a folder of a tuning record and the key of
-# the seals, and for 3 of each entry, of a kernel's plan and of its code; and for no lock ----
+# ---- a file server counts requests.  A warm start looks up 2 names (the folder of tuning records
+# and the key of the seals) and 3 for each entry, of which a kernel has 2 (its plan, its code); no
+# lock ----
 expect 0 '^requests: 224 for names, 0 for locks' sh "$(dirname "$0")/server.sh" "$storm" "$server" 16 2 20000
 expect 0 '^2 compiled, 30 from disk, 0 wrong' echo "$out"
 
@@ -90,7 +91,7 @@ else
 
     # ---- what a start costs ----------------------------------------------------------------------
     "$storm" rank 9 > /dev/null
-    count() {   # kernels: how many calls on the cache, all others of the file system's names
+    count() {   # kernels; sets `on` (system calls on the cache), `names` (lookups elsewhere), `lists`
         strace -f -o "$work/log" -y -e $calls "$storm" rank "$1" > /dev/null 2>&1
         on=$(grep -cF "$work/cache" "$work/log")
         names=$(grep -vF "$work/cache" "$work/log" | grep -cE 'open|stat|access|readlink')
@@ -101,7 +102,7 @@ else
     count 9
     each=$(((on - one) / 8))
     echo "warm start: $((one - each)) calls on the cache, $each for each kernel, $others names looked up elsewhere"
-    expect 0 '' [ "$each" -le 22 ]   # 11 for each of its two entries
+    expect 0 '' [ "$each" -le 22 ]   # a kernel has two entries, each takes 11 calls
     expect 0 '' [ $((one - each)) -le 9 ]    # 6, and 3 where a kernel lies in the tuning record's folder
     expect 0 '' [ "$lists" = 0 ]    # nobody reads a directory
 fi

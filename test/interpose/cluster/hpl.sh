@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# HPL, as the HPC Challenge brings it, with its products served: its own check of the solution
-# passes.
+# Runs the HPL of the HPC Challenge with its products served by Limber; its own check of the
+# solution must pass.
 library=$1
 . "$(dirname "$0")/mpi.sh"
 if ! command -v hpcc > /dev/null; then

@@ -69,6 +69,8 @@ static int first_product(const char *dir, bool old, limber_report *r)
     return 1 + r->from;
 }
 
+/* Checks where the kernel of a first product comes from. old: on a node with an older CPU; from: 0
+ * it is compiled, 1 from disk, 2 from memory. */
 static void expect(const char *dir, bool old, int from, limber_report *r)
 {
     static const char *const name[] = { "compiled", "from disk", "from memory" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A libcublas that computes, on the host.  Where LIMBER_CUDA names a driver, matrices lie in a
- * device's memory and are copied in the order of the handle's stream.  Of a call whose stream is
- * being captured it stores a mark. */
+ * device's memory and are copied in the order of the handle's stream.  For a call whose stream is
+ * being captured it only stores a mark in the result. */
 #include "call.h"
 
 #include "test/support/driver.h"
@@ -136,7 +136,7 @@ static int mark_captured(const struct handle *h, void *c)
                                                                                 CUBLAS_SUCCESS;
 }
 
-/* All handles' calls. */
+/* The number of calls through all handles. */
 EXPORT long cublas_mock_calls(void);
 static long all_calls;
 EXPORT long cublas_mock_calls(void)

@@ -155,7 +155,8 @@ static const char *const states[] = {
 enum state { NONE, IDLE, FOREGROUND, BACKGROUND, OPENING, LOST, STATES };
 static enum state state;
 
-static atomic_bool is_in_context, leave_context; /* of the other thread */
+/* flags of the thread that uses the context while the process ends */
+static atomic_bool is_in_context, leave_context;
 
 static void *compile_on(void *unused)
 {

@@ -7,10 +7,11 @@
 
 #include <stdbool.h>
 
-/* Looks a function up in the only BLAS that may be used.  True: *function is the result; it may be
- * NULL.  False: there is no such BLAS, or it lacks the function; search elsewhere. `caller` is an
- * address in the calling code. */
-bool limber_blas_only(const char *name, const void *caller, void **function);
+/* Looks a function up in the designated BLAS: that of LIMBER_BLAS, FlexiBLAS or libblastrampoline,
+ * or the one behind libblas.so.3.  True: no other BLAS may be used, and *function is the result,
+ * which may be NULL.  False: none is designated, or it lacks the function; search elsewhere.
+ * `caller` is an address in the calling code. */
+bool limber_blas_designated(const char *name, const void *caller, void **function);
 /* Looks a function up in the libraries that were loaded after this one. */
 void *limber_blas_next(const char *name);
 /* Handle of the system's BLAS, the last resort. */

@@ -2,7 +2,8 @@
  * Short dot products and rank-one updates in order 1 (limber.h, LIMBER_CONTRACT_REPRODUCIBLE), in
  * the real type T.  order.c includes this file once for each type. */
 
-/* Up to CHAINS chains at once, since a chain's products wait for each other. */
+/* A dot product in order 1.  All chains are summed at once, since within a chain each product waits
+ * for the one before. */
 WITH_FMA static T NAME(dot)(int64_t n, const T *x, int64_t step_x, const T *y, int64_t step_y)
 {
     const int64_t whole = n / CHAIN, rest = n - whole * CHAIN;
@@ -24,7 +25,8 @@ WITH_FMA static T NAME(dot)(int64_t n, const T *x, int64_t step_x, const T *y, i
     return sum;
 }
 
-/* The new element, where it overflows on the way: by parts that are multiplied by 2^-512. */
+/* alpha product + c where an intermediate overflows although all operands are finite: computed of
+ * factors times 2^-512, and scaled back. */
 static T NAME(apart)(T alpha, T product, T c)
 {
     const double a = 0x1p-512 * (double)alpha, p = 0x1p-512 * (double)product,

@@ -60,7 +60,7 @@ static void open_wished(void)
 }
 
 /* Names that LIMBER_BLAS lacks, such as other spellings, come from the program's own BLAS. */
-bool limber_blas_only(const char *name, const void *caller, void **function)
+bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     static atomic_flag printed = ATOMIC_FLAG_INIT;
 

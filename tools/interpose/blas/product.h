@@ -38,7 +38,7 @@ struct job {
 
 /* Compute a routine.  False: nothing has changed, and job->why has the reason. */
 bool limber_blas_gemm(struct job *j);
-bool limber_blas_symm(struct job *j); /* and hemm */
+bool limber_blas_symm(struct job *j); /* symm, hemm */
 bool limber_blas_triangle(struct job *j); /* gemmt, syrk, herk, syr2k, her2k */
 bool limber_blas_trmm(struct job *j);
 bool limber_blas_trsm(struct job *j);

@@ -60,7 +60,8 @@ bool limber_blas_is_second(void)
 
 /* ---- the function behind --------------------------------------------------------------------- */
 
-/* The first copy may call the second; the other way would never end. */
+/* False for a function of the other copy of this library, if this is the second copy: only the
+ * first may call the second, or calls would never end. */
 static bool is_beside(void *object, const char *name, void *function)
 {
     (void)object;
@@ -68,8 +69,9 @@ static bool is_beside(void *object, const char *name, void *function)
     return !(limber_blas_is_second() && is_copy(function));
 }
 
-/* A name that does not tell the width of integers is taken from a library whose isamax is spelt so,
- * too: NumPy's BLAS of 64 bits has cblas_dgemm_batch_strided, and its other names end in 64_. */
+/* Whether a function may be taken from this object.  If its name does not show the width of
+ * integers, the object must have an isamax without a suffix, too: NumPy's 64-bit BLAS has
+ * cblas_dgemm_batch_strided, but its other names end in 64_. */
 static bool is_of_its_kind(void *object, const char *name, void *function)
 {
     return !is_copy(function) &&
@@ -94,12 +96,12 @@ static struct interpose_found *find(const char *name, const void *caller)
 
     if (known || (known = interpose_find(name, caller)))
         return known;
-    if (limber_blas_only(name, caller, &f))
+    if (limber_blas_designated(name, caller, &f))
         return interpose_keep(name, NULL, f, when);
     f = limber_blas_next(name);
     if (f && !is_copy(f))
         return interpose_keep(name, NULL, f, when);
-    copy = f; /* the last resort: it would not know who called */
+    copy = f; /* used last: a copy of this library that does not know the caller */
     f = interpose_beside(name, caller, is_beside);
     if (!f)
         f = copy;

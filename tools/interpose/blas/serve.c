@@ -138,8 +138,9 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     print_call(r, text);
 }
 
-/* Whether calls inside one that is left are none of the program's: those of a LAPACK are, where
- * they may be served. */
+/* Whether calls made by the BLAS behind inside this forwarded call are hidden, not decided and
+ * counted as the program's.  Calls that a LAPACK routine makes are not hidden, since they may be
+ * served. */
 static bool hides(const struct request *r)
 {
     const struct interpose_options *o = interpose_options();
@@ -147,9 +148,9 @@ static bool hides(const struct request *r)
     return !limber_blas_is_lapack(r) || !(o->on || o->report);
 }
 
-/* What LAPACK calls by name is decided as if the program called it, and then counted in its place.
- * Every valid call ends here.  Records its outcome, and the reason if it was not served.  True: the
- * BLAS behind has nothing to do. */
+/* Ends every valid call: records its outcome and, if it was not served, the reason.  A forwarded
+ * LAPACK routine is counted at its end, and only if no call inside it was.  True: the BLAS behind
+ * has nothing to do. */
 static bool end_call(struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
     const struct interpose_options *o = interpose_options();
@@ -199,8 +200,8 @@ static bool keeps_bits(const struct request *r, const limber_contract *c)
            1.01 * (k + (is_complex ? 6 : 3)) * u <= ldexp(1, -c->bits);
 }
 
-/* The reason to leave the call to the BLAS behind, as far as it is known before anything is
- * computed. */
+/* The reason to leave the call to the BLAS behind, if there is one that is known before anything is
+ * computed; else NULL. */
 static const char *reason(const struct request *r, const struct interpose_setting *s)
 {
     bool product = r->routine <= BLAS_GEMM_BATCH,
@@ -238,7 +239,7 @@ static bool compute(struct job *j)
 {
     bool done;
 
-    limber_blas_enter(); /* trsm calls the BLAS behind */
+    limber_blas_enter(); /* what trsm calls in the BLAS behind is not the program's */
     done = compute_routine(j);
     limber_blas_leave();
     return done;
@@ -252,7 +253,7 @@ static bool only_scales(const struct request *r, const struct job *j)
     return !products && (r->routine > BLAS_GEMM_BATCH || limber_blas_is_real(j, &j->beta));
 }
 
-/* Whether this is the first call of its routine that is asked about. */
+/* Whether this is the first time that the function is asked about this routine. */
 static bool is_first(const struct request *r)
 {
     static atomic_uint seen[64]; /* a bit for each type */
@@ -343,7 +344,8 @@ bool limber_blas_serve(struct request *r)
         return false;
     if (s->on && s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE && limber_blas_is_lapack(r) &&
         limber_blas_is_fixed(r->name, r->caller))
-        return false; /* it keeps the contract: what it calls is served */
+        /* that LAPACK keeps the contract itself, since the BLAS calls it makes are served */
+        return false;
     why = reason(r, s);
     if (!why) {
         limber_blas_start(&j, r, &s->contract);
@@ -361,7 +363,7 @@ void limber_blas_lacking(struct request *r)
 {
     INTERPOSE_UNCANCELLED;
     if (limber_blas_is_inside() || limber_blas_is_lapack(r))
-        limber_blas_real(r->name, r->caller, false); /* says so */
+        limber_blas_real(r->name, r->caller, false); /* prints that the function is missing */
     else
         serve_alone(
             r, interpose_choose(&(struct interpose_call){ r->name, r->m, r->n, r->k, r->caller }));

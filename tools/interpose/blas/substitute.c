@@ -27,8 +27,8 @@ struct small_triangle {
 #define ABS fabsf
 #include "substitute.h"
 
-void limber_blas_substitute(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
-                            const union scalar *alpha)
+void limber_blas_solve_small(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
+                             const union scalar *alpha)
 {
     const struct view a = limber_blas_at(j, t->a, i, i), b = limber_blas_at(j, t->b, i, 0);
     const struct small_triangle s = {

@@ -26,7 +26,7 @@ static inline struct triangular limber_blas_triangular(const struct request *r)
 /* substitute.c: solves rows [i, i + p) of the triangle by substitution in a stated order of sums,
  * for p up to LIMBER_BLAS_SUBSTITUTE.  The right side is multiplied by alpha first. */
 enum { LIMBER_BLAS_SUBSTITUTE = 32 };
-void limber_blas_substitute(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
-                            const union scalar *alpha);
+void limber_blas_solve_small(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
+                             const union scalar *alpha);
 
 #endif

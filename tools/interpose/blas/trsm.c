@@ -13,8 +13,10 @@ typedef void trsm(const char *, const char *, const char *, const char *, const 
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
-/* Solves rows [i, i + p).  They are columns for the Fortran BLAS if the matrices are row-major.  A
- * 32-bit integer is the first half of a 64-bit one (little-endian). */
+/* Solves rows [i, i + p) by `solve`, a Fortran BLAS, or by substitution where that is NULL.  To a
+ * Fortran BLAS a row-major matrix is its transpose, so the side and the triangle change places.
+ * Sizes are passed as 64-bit integers; a BLAS with 32-bit integers reads their lower halves
+ * (little-endian). */
 static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i,
                         int64_t p, const union scalar *alpha)
 {
@@ -24,7 +26,7 @@ static void solve_block(const struct job *j, const struct triangular *t, trsm *s
     int64_t m = left ? p : t->wide, n = left ? t->wide : p;
 
     if (!solve) {
-        limber_blas_substitute(j, t, i, p, alpha);
+        limber_blas_solve_small(j, t, i, p, alpha);
         return;
     }
     solve(&side, &uplo, &r->a.op, &r->diag, &m, &n, alpha, limber_blas_at(j, t->a, i, i).data,

@@ -10,7 +10,8 @@
 
 enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
 
-/* Products of a chain, which complex numbers take two of (limber.h, order 1). */
+/* The number of elements whose products form a chain of order 1 (limber.h); a complex product takes
+ * two real ones. */
 static int64_t chain_of(const struct job *j)
 {
     return j->is_complex ? CHAIN / 2 : CHAIN;
@@ -34,7 +35,7 @@ static struct view column_of(const struct job *j, const struct argument *x, int6
     return (struct view){ first_of(j, x, n), x->lead, x->lead == 1 && n > 1 ? n : 1, false };
 }
 
-/* A dense copy as a column, for free().  NULL data: no memory. */
+/* Copies a vector to a dense column; the caller frees its data.  NULL data: no memory. */
 static struct view copy_of(struct job *j, const struct argument *x, int64_t n)
 {
     struct view to = limber_blas_fresh(j, n, 1);
@@ -44,8 +45,8 @@ static struct view copy_of(struct job *j, const struct argument *x, int64_t n)
     return to;
 }
 
-/* A vector as it lies or, where its step is not positive, a dense copy.  *copy is for free().  NULL
- * data: no memory. */
+/* Views a vector in place or, if its step is not positive, as a dense copy; the caller frees *copy.
+ * NULL data: no memory. */
 static struct view lying(struct job *j, const struct argument *x, int64_t n, void **copy)
 {
     struct view v;
@@ -63,7 +64,8 @@ static void put_back(const struct job *j, const struct argument *x, int64_t n, s
     limber_blas_copy(j, WHOLE, n, 1, column_of(j, x, n), from);
 }
 
-/* Whether a real vector may be computed here: its elements are not compared with exact ones. */
+/* Whether a real vector's elements may be computed in this file, without a product: under
+ * `reproducible`, if LIMBER_CHECK does not ask for a comparison with exact values. */
 static bool is_short(struct job *j)
 {
     if (!is_reproducible(j) || j->is_complex || interpose_options()->check)
@@ -112,7 +114,7 @@ static bool dot(struct job *j)
     return done;
 }
 
-/* The sum of products of n real numbers.  A complex vector is one of twice as many. */
+/* The dot product of n real numbers; complex vectors are read as real ones of twice the length. */
 static bool real_product(struct job *j, int64_t n, void *a, void *b, double *sum)
 {
     const bool is_complex = j->is_complex;
@@ -274,7 +276,7 @@ static bool rotate(struct job *j)
 struct stored {
     const char *data;
     int64_t rows, cols, below, above, lead; /* below, above: diagonals that are stored */
-    bool packed, upper; /* upper: of a triangle */
+    bool packed, upper; /* upper: the triangle is the upper one */
     bool triangle, transposed, mirrored, hermitian, conj, unit;
 };
 
@@ -309,7 +311,7 @@ static struct stored stored_of(const struct request *r)
     return s;
 }
 
-/* Rows [*first, *last) of a column, and where the first lies. */
+/* The rows [*first, *last) that a column stores; returns the address of the first. */
 static const char *run_of(const struct job *j, const struct stored *s, int64_t col, int64_t *first,
                           int64_t *last)
 {
@@ -326,8 +328,9 @@ static const char *run_of(const struct job *j, const struct stored *s, int64_t c
     return s->data + at * (int64_t)j->size;
 }
 
-/* Columns that rows [i, i + p) of the matrix reach.  Of bands they begin with a chain of the full
- * matrix, or of trmm's block of an upper triangle. */
+/* The range [*from, *to) of columns in which rows [i, i + p) have stored elements.  For a band it
+ * is extended to the begin of a chain of the full matrix (or of trmm's block of an upper triangle),
+ * so that sums have the same bits. */
 static void reach(const struct job *j, const struct stored *s, int64_t i, int64_t p, int64_t *from,
                   int64_t *to)
 {
@@ -354,7 +357,8 @@ static void copy_run(const struct job *j, struct view to, int64_t n, const char 
     limber_blas_copy(j, WHOLE, n, 1, to, run);
 }
 
-/* Rows [i, i + p), columns [from, to), with zeros where nothing is stored; panel is by columns. */
+/* Writes rows [i, i + p) and columns [from, to) to the column-major panel, with zeros where nothing
+ * is stored. */
 static void write_out(const struct job *j, const struct stored *s, int64_t i, int64_t p,
                       int64_t from, int64_t to, struct view panel)
 {
@@ -421,7 +425,7 @@ static struct request as_column(const struct request *r, enum routine routine, s
 
     column.routine = routine;
     column.side = 'L';
-    column.k = r->n; /* of the triangle */
+    column.k = r->n; /* the size of the triangle */
     column.n = 1;
     column.b = (struct argument){ x.data, 'N', r->order == BLAS_ROWS ? 1 : r->n };
     return column;
@@ -490,7 +494,8 @@ static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_
                           struct view tile)
 {
     if (!j->is_complex && (a.row == 1 || a.col == 1)) {
-        const bool below = upper == (a.row != 1); /* of the matrix by columns */
+        /* whether the lower triangle of the column-major matrix is stored */
+        const bool below = upper == (a.row != 1);
         const int64_t lead = a.row == 1 ? a.col : a.row;
 
         if (j->is_single)
@@ -549,7 +554,7 @@ static bool by_tiles(struct job *j, struct view x, struct view y)
     return done;
 }
 
-/* symm, or hemm, of one column. */
+/* Computes a matrix-vector product as symm or hemm with one column. */
 static bool by_symm(struct job *j, struct view x, struct view y)
 {
     const struct request *r = j->r;
@@ -586,7 +591,7 @@ static bool partly_stored(struct job *j)
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
-/* trmm or trsm of one column. */
+/* Computes a triangular product or solution as trmm or trsm with one column. */
 static bool by_level_3(struct job *j, struct view x)
 {
     const struct request *r = j->r;
@@ -702,7 +707,8 @@ static void pack(const struct job *j, struct view full, bool back)
     }
 }
 
-/* syr, her, syr2 and her2, and those of packed matrices: syrk and the like of one column. */
+/* Computes syr, her, syr2, her2 and their packed forms as syrk, herk, syr2k or her2k with one
+ * column. */
 static bool symmetric_update(struct job *j)
 {
     const struct request *r = j->r;

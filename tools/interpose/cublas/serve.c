@@ -18,13 +18,13 @@ struct work {
     limber_context *ctx;
     bool host;                  /* the backend works on host memory alone */
     bool complex;
-    bool three;                 /* of three real products */
+    bool three;                 /* three: complex products by three real ones (`3m` functions) */
     bool device;                /* some matrix lies in a device's memory */
     limber_queue queue;
     limber_matrix a, b;
     limber_output c;
-    limber_batch batch;         /* of FORM_strided and FORM_array */
-    const void **addresses;     /* FORM_array: of a, b, c */
+    limber_batch batch;         /* the batch of FORM_strided and FORM_array */
+    const void **addresses;     /* FORM_array: the addresses of a, b and c's matrices */
     char alpha[SCALAR], beta[SCALAR];
     limber_report report;
     limber_part part[LIMBER_PARTS];
@@ -75,7 +75,8 @@ static bool find_context(struct work *w)
 
 /* ---- the handle ------------------------------------------------------------------------------ */
 
-/* What a capture would be spoilt by, memory and copies among them, must not even be tried. */
+/* Reads the handle's stream and pointer mode.  False, with the reason, if these are unknown or if
+ * the stream is being captured, since allocating and copying would invalidate the capture. */
 static bool ask_handle(struct work *w, int *mode)
 {
     int (*stream)(void *, void **), (*pointer_mode)(void *, int *);
@@ -203,7 +204,7 @@ static bool read_types(struct work *w)
 
 /* ---- alpha and beta -------------------------------------------------------------------------- */
 
-/* To C's format, where that loses nothing; integers to i64. */
+/* Converts a scalar to C's format (integers: i64); false if that would lose something. */
 static bool convert(struct work *w, char *to, const void *given, int mode)
 {
     limber_format from, goal = w->c.format;
@@ -306,7 +307,7 @@ static limber_problem stated(const struct work *w)
     return p;
 }
 
-/* All products of a batch, or none. */
+/* Computes all products of a batch, or none. */
 static bool run(struct work *w, limber_problem *p)
 {
     if (w->r->form != FORM_one)
@@ -350,7 +351,7 @@ static bool serve(struct work *w)
 
 /* ---- operands for study ---------------------------------------------------------------------- */
 
-/* op(X) of product g, from wherever it lies; the caller frees its data. */
+/* Copies op(X) of product g to host memory; the caller frees its data. */
 static bool fetch_operand(struct work *w, const struct side *s, int which, int64_t g,
                           struct capture_operand *o)
 {

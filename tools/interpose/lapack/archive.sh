@@ -24,7 +24,7 @@ cp "$blas" blas.a
 undefined lapack.a > used
 {
     sed "s/.*/& limber${width}_&/" names
-    # Functions of libm whose last bits depend on the CPU: math.c has others.
+    # These functions of libm have last bits that depend on the CPU; math.c replaces them.
     grep -xE '(log|log10|pow|atan2|sin|cos|sincos|cexp|csqrt|cabs)f?' used |
         sed 's/.*/& limber_lapack_&/'
 } > map

@@ -132,8 +132,9 @@ const char *interpose_no_contract(const char *s, const char *wanted);
 char *interpose_trim(char *s);
 /* Parses all of s as an integer in [least, most]. */
 bool interpose_read_number(const char *s, int least, int most, int *out);
-/* Why the contract cannot be used as stated (a message's end), or NULL. */
-const char *interpose_lacks(const limber_contract *k);
+/* Says why contract and scheme contradict each other, as the end of a message; NULL if they do
+ * not. */
+const char *interpose_conflict(const limber_contract *k);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 

@@ -266,9 +266,9 @@ static bool read_all(void)
     options.rows = 100;
     if ((file && !read_file(file)) || !read_environment())
         return false;
-    if (options.setting.on && interpose_lacks(&options.setting.contract))
+    if (options.setting.on && interpose_conflict(&options.setting.contract))
         return refuse("LIMBER_CONTRACT = \"%s\" is %s", options.setting.words,
-                      interpose_lacks(&options.setting.contract));
+                      interpose_conflict(&options.setting.contract));
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
     if (options.verbose && *interpose_lacks_llvm())

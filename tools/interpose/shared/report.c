@@ -642,7 +642,7 @@ static void write_json(FILE *f, bool complete)
     struct row served = sum_rows(1), left = sum_rows(0);
 
     write_process(f, complete);
-    if (!all.first)
+    if (!all.first) /* no call was seen: name the BLAS libraries that are loaded */
         write_loaded(f);
     fprintf(f, ",\n  \"served\": { ");
     write_sums(f, &served);

@@ -118,7 +118,7 @@ bool interpose_read_scheme(const char *s, struct interpose_setting *to)
     return true;
 }
 
-const char *interpose_lacks(const limber_contract *k)
+const char *interpose_conflict(const limber_contract *k)
 {
     if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
         return "a promise of a scheme, and none is named (LIMBER_SCHEME, scheme= in a rule)";
@@ -243,9 +243,9 @@ static bool read_rule(struct rules *r, char *why, size_t size)
         return set_error(why, size, "a rule ends in -> and a contract, or off%s", "");
     if (ok && r->names == 0)
         return set_error(why, size, "a rule begins with a routine, such as dgemm or *%s", "");
-    if (ok && interpose_lacks(&r->setting.contract)) {
+    if (ok && interpose_conflict(&r->setting.contract)) {
         snprintf(why, size, "\"%.60s\" is %s", r->setting.words,
-                 interpose_lacks(&r->setting.contract));
+                 interpose_conflict(&r->setting.contract));
         return false;
     }
     return ok;

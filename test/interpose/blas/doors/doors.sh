@@ -7,7 +7,7 @@ here=$(dirname "$0")/..
 . "$here/expect.sh"
 export LIMBER_BACKEND=interp LIMBER_VERBOSE=1
 
-# ---- FlexiBLAS: handed on without a contract, served with one, also among other hooks ----
+# ---- FlexiBLAS: calls are forwarded without a contract, else served, also among other hooks ----
 hook=$folder/libflexiblas_hook_limber.so
 expect 1 '^$' sh -c 'nm -D --defined-only "$0" | awk "{ print \$3 }" |
     grep -Ev "^(hook_|_*flexiblas_|limber_blas_)"' "$hook"
@@ -37,7 +37,8 @@ expect 0 '^dgemm_ is right, 0 behind' env FLEXIBLAS_HOOK="$hook" LIMBER_CONTRACT
     "$program" flexiblas "$flexiblas"
 lines 2 '^dgemm_ is right, 0 behind'
 
-# ---- libblastrampoline: what was forwarded to before stays behind, however often ours comes ----
+# ---- libblastrampoline: calls that ours does not serve reach the library that was loaded before
+# it, however often ours is loaded ----
 for library in "$lbt" $LIMBER_TEST_LBT; do
     for bits in 32 64; do
         suffix=64_

@@ -64,7 +64,7 @@ PUBLIC void __flexiblas_hook_finalize(void)
 {
 }
 
-bool limber_blas_only(const char *name, const void *caller, void **function)
+bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     char behind[96];
 

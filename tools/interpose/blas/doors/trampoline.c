@@ -205,7 +205,7 @@ ASKED(double _Complex, zdotc, (const void *n, VECTORS), (n, x, step_x, y, step_y
 
 /* ---- looking up the BLAS behind -------------------------------------------------------------- */
 
-bool limber_blas_only(const char *name, const void *caller, void **function)
+bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     char plain[96];
     size_t length = (size_t)snprintf(plain, sizeof plain, "%s", name), end = sizeof SUFFIX - 1;

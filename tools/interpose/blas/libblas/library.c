@@ -78,7 +78,7 @@ static void open_behind(void)
         interpose_message("there is no BLAS behind it; LIMBER_BLAS names one");
 }
 
-bool limber_blas_only(const char *name, const void *caller, void **function)
+bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     (void)caller;
     pthread_once(&opened, open_behind);

@@ -69,6 +69,6 @@ __attribute__((constructor)) static void fill_slots(void)
     void *f;
 
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
-        if (limber_blas_only(slots[i].name, NULL, &f) && f)
+        if (limber_blas_designated(slots[i].name, NULL, &f) && f)
             *slots[i].slot = f;
 }
