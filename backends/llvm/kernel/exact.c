@@ -790,8 +790,8 @@ static bool is_dense(const struct output_view *c, int64_t j)
 }
 
 /* Stores the lanes of row r that the pair decides; returns their mask. */
-APART static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i, int64_t j,
-                       int left)
+APART static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i,
+                             int64_t j, int left)
 {
     const struct kernel_call *c = s->c;
     const bool single = c->config->c.size == 4;
