@@ -450,8 +450,8 @@ void EXACT(pack)(struct kernel_call *c, int64_t task)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Which of 64 equal parts of k hold any number but zero, for each line of A, and for each LANES lines
- * of B together.  Filled when the first zero is met. */
+/* The parts of k, of 64 equal ones, that hold any number but zero: for each line of A, and for each
+ * LANES lines of B together.  Filled when the first zero is met. */
 struct occupied {
     uint64_t row[KERNEL_EXACT_BLOCK], strip[KERNEL_EXACT_BLOCK / LANES];
     bool known;
