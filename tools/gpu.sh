@@ -329,8 +329,8 @@ step() {  # name, command...
         return 0
     fi
     case $status in 124 | 137) verdict='OUT OF TIME' ;; *) verdict=FAILED ;; esac
-    echo "$verdict, $(($(date +%s) - begun)) s; the end of $out/$name.log:"
-    tail -n 25 "$out/$name.log" | sed 's/^/    /'
+    echo "$verdict, $(($(date +%s) - begun)) s; the first errors and the end of $out/$name.log:"
+    { grep -m 3 'error: ' "$out/$name.log"; tail -n 20 "$out/$name.log"; } | sed 's/^/    /'
     failed=1
     return 1
 }
@@ -357,6 +357,7 @@ build_all() {
     *TESTS=OFF*) build_some build $((deadline * 2 / 3)) limber_cli timed_cuda; return ;;
     esac
     build_some build $((deadline * 2 / 3)) limber_cli timed_cuda gpu_smoke
+    [ -x "$build/tools/limber" ] || return
     case $plan in *tests) build_some build-tests $((deadline / 2)) gpu ;; esac
 }
 
