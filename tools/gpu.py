@@ -5,7 +5,8 @@ time limit, so that a kernel that hangs or a device that is lost costs one step.
 
 FOLDER gets results.jsonl, a line for each step when it ends; log.txt, what the steps printed; and,
 at the end or when this program is stopped, gpu.txt, a page to read, and gpu.json for
-`limber report`.  Exit status: 0 all passed, 1 a step failed, 2 usage, 77 no GPU.
+`limber report`.  Another run into the same folder adds to what is there.
+Exit status: 0 all passed, 1 a step failed or time was too short, 2 usage, 77 no GPU.
 
 example: python3 tools/gpu.py --plan --short build-gpu results
          python3 tools/gpu.py --steps attributes,smoke,fp64 build-gpu results"""
@@ -16,6 +17,7 @@ import ctypes
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,12 +25,15 @@ import sys
 import tempfile
 import time
 
+BEGUN = time.monotonic()
 LIMIT_OF_FILE = 16 << 20
 LIMIT_OF_STEP = 1 << 20     # bytes of results.jsonl and of log.txt
 LIMIT_OF_OUTPUT = 64 << 20  # bytes that a step may print
 TAIL = 4000
+LINES_OF_STEP = 100         # of gpu.txt, on a failed step
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROBE_SECONDS = 10
-TRIAL_SECONDS = 5           # time limit of a tool's --version
+TRIAL_SECONDS = 5           # time limit of a tool's trial
 NO_DEVICE = 77
 TEST = re.compile(r'\s*\d+/\d+ Test +#\d+: (\S+) \.+ *\**(\S.*?) +([\d.]+) sec')
 SHORT, LONG = 200, 580
@@ -41,6 +46,9 @@ ATTRIBUTES = ('name,driver_version,vbios_version,clocks.sm,clocks.max.sm,clocks.
 TOOLS = {'nvidia-smi': ('driver_version', 'NVIDIA-SMI has failed'),
          'ncu': ('Section: ', '==ERROR=='),
          'compute-sanitizer': ('ERROR SUMMARY', 'Internal Sanitizer Error')}
+# Options of a trial, before the first step of a tool.  The step of nvidia-smi is its own trial.
+TRIED = {'ncu': ['--launch-count', '1', '--section', 'LaunchStats'],
+         'compute-sanitizer': ['--tool', 'memcheck']}
 
 
 class Step:
@@ -50,6 +58,8 @@ class Step:
     def __init__(self, name, command, limit, expected, short=True, **more):
         self.name, self.command, self.limit, self.expected = name, command, limit, expected
         self.short = short
+        # the command that asks for the step's kernels, where no earlier step does
+        self.program = more.get('program')
         self.timed = more.get('timed', False)       # times of kernels are wanted
         # name in TOOLS; the step is skipped if that tool does not work
         self.tool = more.get('tool')
@@ -57,29 +67,15 @@ class Step:
 
 
 class Stopped(Exception):
-    """One of the signals STOPPING arrived.  While a process is being started, it is held back until
-    there is a process to end."""
-    starting, seen = False, None
-
-    def __init__(self, number):
-        super().__init__(number)
-        self.number = number
+    """One of the signals STOPPING arrived.  The handler only notes it, and wait() raises, so that
+    processes are ended and results are written wherever it arrives."""
+    seen = None
 
 
 def stop(number, _):
     for each in STOPPING:
         signal.signal(each, signal.SIG_IGN)
     Stopped.seen = number
-    if not Stopped.starting:
-        raise Stopped(number)
-
-
-def start(*arguments, **more):
-    Stopped.starting = True
-    try:
-        return subprocess.Popen(*arguments, **more)
-    finally:
-        Stopped.starting = False
 
 
 def usage(text):
@@ -101,20 +97,21 @@ def smoke_kinds(program):
     return done.stdout.split(), None
 
 
-def wished_kinds(options):
-    """Before test/gpu_smoke is built any kind may be named."""
-    words = (options.steps or '').split(',') + [wish.partition('=')[0] for wish in options.limit]
-    return sorted({word[6:] for word in words if word.startswith('smoke:')} | {'attributes'})
+def kinds_of_source():
+    """Reads the kinds in the source of test/gpu_smoke, before it is built."""
+    with open(os.path.join(SOURCE, 'test', 'cuda', 'gpu_smoke.c')) as f:
+        return re.findall(r'^    \{ "([a-z0-9-]+)", "', f.read(), re.M)
 
 
 def rows(options, name, groups, size, limit, expected, compiling, short=True):
     """compiling: additional seconds that NVRTC takes if cubins are not carried."""
     limber = os.path.join(options.build, 'tools', 'limber')
-    command = [limber, 'gpu', '--json', '--rows', groups, '--seconds', str(limit - 8)]
+    command = [limber, 'gpu', '--json', '--rows', groups]
     if size:
         command += ['--sizes', '24' if options.tiny else str(size)]
-    return Step(name, command, limit, expected + (0 if options.carried else compiling), short,
-                timed=True)
+    return Step(name, command + ['--seconds', str(limit - 8)], limit,
+                expected + (0 if options.carried else compiling), short, timed=True,
+                program=command + ['--seconds', '1e6', '--once'])
 
 
 def tool_steps(options):
@@ -134,29 +131,30 @@ def tool_steps(options):
                                            '--by', by, '--sizes', size, '--once'],
                           30, 10, False, tool='ncu'))
     for tool in ['memcheck', 'racecheck', 'synccheck']:
-        steps.append(Step(tool, ['compute-sanitizer', '--tool', tool, '--error-exitcode', '1',
-                                 limber, 'gpu', '--rows', 'fp64,fp32,int', '--by',
-                                 'correct:ozaki2,fp32-f,exact', '--sizes', small, '--once'],
-                          45, 20, False, tool='compute-sanitizer'))
+        program = [limber, 'gpu', '--rows', 'fp64,fp32,int', '--by', 'correct:ozaki2,fp32-f,exact',
+                   '--sizes', small, '--once']
+        steps.append(Step(tool, ['compute-sanitizer', '--tool', tool, '--error-exitcode', '1'] +
+                          program, 45, 20, False, tool='compute-sanitizer',
+                          program=program if tool == 'memcheck' else None))
     return steps
 
 
 # Kinds of kernels in the shorter form: those of its rows, one of each stage.
 SHORT_SMOKE = frozenset('attributes scan pack int8-wide int8-clusters reconstruct fp32-f '
-                        'fp32-f-inside fp16 f64-mma graph'.split())
+                        'fp32-f-inside fp16 f64-mma conv-forward graph'.split())
 
 
 def make_plan(options):
     """Makes all steps in their order: cheap and informative ones first."""
     limber = os.path.join(options.build, 'tools', 'limber')
     smoke = os.path.join(options.build, 'test', 'gpu_smoke')
-    kinds, no_smoke = (wished_kinds(options), None) if options.check else smoke_kinds(smoke)
+    kinds, no_smoke = (kinds_of_source(), None) if options.check else smoke_kinds(smoke)
     options.absent = {'smoke': no_smoke} if no_smoke else {}
     plan = [Step('attributes', [limber, 'gpu', '--probe'], 20, 2)]
     plan.append(Step('nvidia-smi', ['nvidia-smi', '--query-gpu=' + ATTRIBUTES, '--format=csv'],
                      10, 1, tool='nvidia-smi'))
     plan += [Step('smoke:' + kind, [smoke, kind], 20, 2 if options.carried else 4,
-                  kind in SHORT_SMOKE) for kind in kinds]
+                  kind in SHORT_SMOKE, program=[smoke, kind]) for kind in kinds]
     plan += [rows(options, 'fp64-4096', 'fp64', 4096, 45, 10, 12),
              rows(options, 'fp32-4096', 'fp32', 4096, 45, 10, 12),
              rows(options, 'int8-4096', 'int', 4096, 30, 7, 5),
@@ -175,6 +173,8 @@ def make_plan(options):
     if not options.tiny:
         plan += [rows(options, 'conv', 'conv', None, 60, 30, 12, False),
                  rows(options, 'small', 'small', None, 40, 12, 6, False)]
+        # Sides of C are in the same classes (passes/request.c) for eight images as for 64.
+        plan[-2].program += ['--batch', '8']
     plan += tool_steps(options)
     if not options.check and not os.path.exists(os.path.join(options.build,
                                                              'CTestTestfile.cmake')):
@@ -221,9 +221,9 @@ def set_limits(steps, wishes):
         named[0].limit, named[0].takes_rest = limit, False
 
 
-def print_plan(steps, deadline):
+def print_plan(steps, used, deadline):
     """Prints when each step begins and whether its limit still fits by then."""
-    at, late = 0, []
+    at, late = used, []
     print('%-16s %8s %8s %8s' % ('step', 'begins', 'expected', 'limit'))
     for step in steps:
         limit = max(step.limit, deadline - at) if step.takes_rest else step.limit
@@ -287,6 +287,16 @@ def objects_of(text):
     return objects, '\n'.join(rest)
 
 
+def without_so_far(objects):
+    """Drops what `limber gpu` printed of calls before their rows.  Where something hung, so that
+    there is no row, it becomes the row."""
+    def call(o):
+        return [o.get(x) for x in ('group', 'work', 'data', 'm', 'n', 'k', 'by')]
+    rows_of = [call(o) for o in objects if 'state' in o]
+    return [dict(o, state=o['so_far'], why=o.get('why', 'first calls only')) if 'so_far' in o else o
+            for o in objects if 'so_far' not in o or call(o) not in rows_of]
+
+
 class TooMuch(Exception):
     """A process printed too much; it would fill the disk before its time is up."""
 
@@ -294,8 +304,10 @@ class TooMuch(Exception):
 def wait(process, limit, files):
     until = time.monotonic() + limit
     while True:
+        if Stopped.seen:
+            raise Stopped
         try:
-            return process.wait(max(min(0.5, until - time.monotonic()), 0))
+            return process.wait(max(min(0.1, until - time.monotonic()), 0))
         except subprocess.TimeoutExpired:
             if sum(os.fstat(f.fileno()).st_size for f in files) > LIMIT_OF_OUTPUT:
                 raise TooMuch from None
@@ -304,16 +316,13 @@ def wait(process, limit, files):
 
 
 def run(command, limit, environment):
-    """Runs a process in its own session.  Returns an entry of results.jsonl, its output, and the
-    signal that stopped this program, or None."""
-    begun, process, stopped = time.monotonic(), None, None
+    """Runs a process in its own session.  Returns an entry of results.jsonl and its output."""
+    begun, process, stopped = time.monotonic(), None, False
     exit_status, timed_out, too_much = None, False, False
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            process = start(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                            env=environment, start_new_session=True)
-            if Stopped.seen:
-                raise Stopped(Stopped.seen)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                       env=environment, start_new_session=True)
             exit_status = wait(process, limit, (out, err))
         except OSError as error:
             exit_status = 127
@@ -322,8 +331,8 @@ def run(command, limit, environment):
             timed_out = True
         except TooMuch:
             exit_status, too_much = -signal.SIGKILL, True
-        except Stopped as stop_signal:
-            stopped = stop_signal
+        except Stopped:
+            stopped = True
         if process:
             kill_all(process)           # or children that a step left behind
         text, errors = read_text(out), read_text(err)
@@ -331,6 +340,7 @@ def run(command, limit, environment):
         errors = '%s\nended: it printed more than %d MiB\n' % (errors[:TAIL],
                                                              LIMIT_OF_OUTPUT >> 20)
     objects, rest = objects_of(text)
+    objects = without_so_far(objects)
     entry = {'command': command, 'seconds': round(time.monotonic() - begun, 3),
              'exit': exit_status, 'timed_out': timed_out}
     if objects:
@@ -341,20 +351,28 @@ def run(command, limit, environment):
         entry['stderr'] = errors[-TAIL:]
     if stopped:
         entry['stopped'] = True
-    return entry, text + errors, stopped
+    return entry, text + errors
 
 
 # ---- results -----------------------------------------------------------------------------------
 
 class Results:
+    """Files of results, to which each run adds.  A line with "run" begins those of a run."""
+
     def __init__(self, folder):
-        self.folder, self.entries = folder, []
-        self.log_size = 0
-        for name in ('gpu.txt', 'gpu.json'):    # from an earlier run
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(os.path.join(folder, name))
-        self.file = open(os.path.join(folder, 'results.jsonl'), 'w')
-        self.log = open(os.path.join(folder, 'log.txt'), 'w')
+        path = os.path.join(folder, 'results.jsonl')
+        self.folder, self.entries, self.earlier = folder, [], []
+        with contextlib.suppress(FileNotFoundError), open(path) as f:
+            self.earlier = objects_of(f.read())[0]
+        self.file = open(path, 'a')
+        self.log = open(os.path.join(folder, 'log.txt'), 'a')
+        if self.file.tell() > LIMIT_OF_FILE // 2:
+            usage('%s is full of results; name another folder' % folder)
+        self.log_size = self.log.tell()
+        self.title = {'run': 1 + sum('run' in e for e in self.earlier),
+                      'begun': time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime()),
+                      'command': sys.argv}
+        self.file.write(json.dumps(self.title) + '\n')
 
     def add(self, entry, log=''):
         """Writes a step's line to disk before it returns."""
@@ -376,7 +394,9 @@ class Results:
     def close(self):
         self.file.close()
         self.log.close()
-        write_pages(self.folder, self.entries)
+        write_page(self.folder, self.title, self.entries)
+        latest = {e['step']: e for e in self.earlier + self.entries if 'stdout' in e}
+        write_rows(self.folder, list(latest.values()))
 
 
 def failed_objects(entry):
@@ -405,6 +425,10 @@ def is_failure(entry):
     return outcome(entry) not in ('ok', 'skipped')
 
 
+def compiled(entry):
+    return ', %d kernels compiled' % entry['compiled'] if entry.get('compiled') else ''
+
+
 def detail(entry):
     """One line about what the step found, or why it found nothing."""
     if 'skipped' in entry:
@@ -418,12 +442,12 @@ def detail(entry):
             '%s, %s:' % (o.get('work'), o.get('by')), o.get('why') or o.get('outcome') or where)
     states = [o['state'] for o in entry.get('stdout', []) if 'state' in o]
     if states and entry['exit'] == 0:
-        return '%d rows, %d skipped' % (len(states), states.count('skipped'))
+        return '%d rows, %d skipped%s' % (len(states), states.count('skipped'), compiled(entry))
     tests = [o['outcome'] for o in entry.get('stdout', []) if 'test' in o]
     if tests and entry['exit'] == 0:
-        return '%d tests, %d skipped' % (len(tests), tests.count('Skipped'))
+        return '%d tests, %d skipped%s' % (len(tests), tests.count('Skipped'), compiled(entry))
     text = (entry.get('stderr') or entry.get('text') or '').strip().splitlines()
-    last = text[-1].strip() if text and outcome(entry) != 'ok' else ''
+    last = text[-1].strip() if text and outcome(entry) != 'ok' else compiled(entry)[2:]
     if entry['exit'] is not None and entry['exit'] < 0 and not last.startswith('ended: '):
         return ('died of signal %d; last: %s' % (-entry['exit'], last)).removesuffix('; last: ')
     return last
@@ -447,7 +471,8 @@ def row_lines(row):
     lines = [(head + '%10s %9s %-7s%s%s%s' % (
         number(seconds, '%.4f'), number(row.get('rate'), '%.4g'), row.get('unit', ''), clocks,
         ratio,
-        '' if row['state'] == 'ok' else '  %s: %s' % (row['state'], row.get('why')))).rstrip()]
+        '' if row['state'] == 'ok' and 'so_far' not in row else
+        '  %s: %s' % (row['state'], row.get('why')))).rstrip()]
     if row.get('kernels'):
         lines.append('    ' + ', '.join(
             '%s %s ms%s' % (k['name'], number(k['seconds'] and k['seconds'] * 1e3, '%.4f'),
@@ -456,19 +481,34 @@ def row_lines(row):
     return lines
 
 
-def write_pages(folder, entries):
-    """Writes gpu.txt and gpu.json from the entries of results.jsonl."""
+def what_was_measured(entries):
+    """Lists heads of `limber gpu`, libraries by name, and rows."""
     all_objects = [o for e in entries for o in e.get('stdout', [])]
     heads = [o for o in all_objects if 'gpu' in o and 'limber' in o]
-    rows_of = [o for o in all_objects if 'group' in o and 'state' in o]
-    lines = []
+    return (heads, {p['name']: p for o in heads for p in o.get('peers', [])},
+            [o for o in all_objects if 'group' in o and 'state' in o])
+
+
+def report_of(entry):
+    """Lines on a failed step: of gpu_smoke all that it printed, of others what failed."""
+    smoke = entry['step'].startswith('smoke:')
+    objects = entry.get('stdout', []) if smoke else failed_objects(entry)
+    lines = [json.dumps(o) for o in objects[:LINES_OF_STEP]]
+    if len(objects) > LINES_OF_STEP:
+        lines.append('and %d more in results.jsonl' % (len(objects) - LINES_OF_STEP))
+    return lines + [entry[part] for part in ('text', 'stderr') if part in entry]
+
+
+def write_page(folder, title, entries):
+    """Writes gpu.txt from the entries of a run, in front of the pages of earlier runs."""
+    heads, peers, rows_of = what_was_measured(entries)
+    lines = ['run %d, begun %s: %s' % (title['run'], title['begun'], shlex.join(title['command']))]
     if heads:
         gpu = heads[0]['gpu']
         lines += ['%s, sm_%s, %s multiprocessors, driver for CUDA %d.%d; Limber %s' % (
             gpu['name'], gpu['capability'], gpu.get('multiprocessors'), gpu['driver'] // 1000,
             gpu['driver'] % 1000 // 10, heads[0]['limber'])]
         lines += ['clocks and power: ' + heads[0].get('clocks', '?')]
-    peers = {p['name']: p for o in heads for p in o.get('peers', [])}
     lines += ['%s %s' % (p['name'], p['version'] if p['usable'] else 'not used: ' + p['why_not'])
               for p in peers.values()]
     lines += ['', '%-16s %-10s %8s' % ('step', '', 'seconds')]
@@ -483,16 +523,22 @@ def write_pages(folder, entries):
                 lines += row_lines(row)
     for e in entries:
         if is_failure(e):
-            lines += ['', '==== %s: %s' % (e['step'], outcome(e)), '$ ' + ' '.join(e['command'])]
-            lines += [json.dumps(o) for o in failed_objects(e)[:10]]
-            lines += [e[part] for part in ('text', 'stderr') if part in e]
+            lines += ['', '==== %s: %s' % (e['step'], outcome(e)), '$ ' + shlex.join(e['command'])]
+            lines += report_of(e)
         elif e.get('text') and e['step'].startswith('ncu'):
             lines += ['', '==== ' + e['step'], e['text']]
-    text = '\n'.join(lines) + '\n'
-    with open(os.path.join(folder, 'gpu.txt'), 'w') as f:
+    path, text = os.path.join(folder, 'gpu.txt'), '\n'.join(lines) + '\n'
+    with contextlib.suppress(FileNotFoundError), open(path) as f:
+        text += '\n\n' + f.read()
+    with open(path, 'w') as f:
         f.write(text[:LIMIT_OF_FILE // 4])
+
+
+def write_rows(folder, entries):
+    """Writes gpu.json."""
+    heads, peers, rows_of = what_was_measured(entries)
     if rows_of:
-        page = {'limber': heads[0]['limber'] if heads else '', 'gpu': heads[0]['gpu'] if heads
+        page = {'limber': heads[-1]['limber'] if heads else '', 'gpu': heads[-1]['gpu'] if heads
                 else {}, 'peers': list(peers.values()), 'rows': rows_of}
         text = json.dumps(page)
         with open(os.path.join(folder, 'gpu.json'), 'w') as f:
@@ -537,6 +583,16 @@ def ask(what):
     return None
 
 
+def target_of(capability):
+    """The capability for which Limber makes kernels on a device: the last of those in
+    backends/cuda/target.c that is of the device's generation and not above it."""
+    with open(os.path.join(SOURCE, 'backends', 'cuda', 'target.c')) as f:
+        listed = [10 * int(major) + int(minor)
+                  for major, minor in re.findall(r'^    \{ (\d+), (\d), "sm_', f.read(), re.M)]
+    return max((c for c in listed if c // 10 == capability // 10 and c <= capability),
+               default=capability)
+
+
 def check_carried(folder):
     """Refuses carried kernels that are for another device, or another NVRTC than the installed one.
     The first line of each is `limber-cubin 1 ARCHITECTURE NVRTC ...`."""
@@ -545,13 +601,19 @@ def check_carried(folder):
     kernels = sorted(name for name in os.listdir(folder) if name.endswith('.cubin'))
     if not kernels:
         usage('%s has no kernels' % folder)
-    with open(os.path.join(folder, kernels[0]), 'rb') as f:
-        words = f.readline(200).decode(errors='replace').split()
-    if len(words) < 4 or words[0] != 'limber-cubin':
-        usage('%s/%s is not a kernel' % (folder, kernels[0]))
-    made, nvrtc = words[2].removeprefix('sm_'), words[3]
+    found = set()
+    for name in kernels:
+        with open(os.path.join(folder, name), 'rb') as f:
+            words = f.readline(200).decode(errors='replace').split()
+        if len(words) < 4 or words[0] != 'limber-cubin':
+            usage('%s/%s is not a kernel' % (folder, name))
+        found.add((words[2].removeprefix('sm_'), words[3]))
+    if len(found) > 1:
+        usage('%s has kernels of several kinds: %s' %
+              (folder, ', '.join('sm_%s by NVRTC %s' % each for each in sorted(found))))
+    made, nvrtc = found.pop()
     capability, here = ask(device_capability), ask(nvrtc_version)
-    if capability and made.rstrip('af') != capability:
+    if capability and made.rstrip('af') != str(target_of(int(capability))):
         usage('%s is for sm_%s, and the device is sm_%s' % (folder, made, capability))
     if here and here != nvrtc:
         usage('%s was made by NVRTC %s, and here is %s' % (folder, nvrtc, here))
@@ -559,17 +621,48 @@ def check_carried(folder):
 
 # ---- running -----------------------------------------------------------------------------------
 
+def tool_fault(tool, entry, log):
+    """Why a tool does not work, or None."""
+    needed, complaint = TOOLS[tool]
+    if entry['timed_out']:
+        return '%s did not end within %.0f s' % (tool, entry['seconds'])
+    if needed in log and complaint not in log:
+        return None
+    lines = [x for x in log.splitlines() if complaint in x] or log.strip().splitlines()[-1:]
+    return '%s does not work here: %s' % (tool, ' '.join(lines).strip() or outcome(entry))
+
+
 class Runner:
     def __init__(self, options, results):
         self.options, self.results = options, results
-        self.begun = time.monotonic()
+        self.limber = os.path.join(options.build, 'tools', 'limber')
         self.suspect = False        # whether the device must be probed, after a failed step
         self.lost = None            # why no further step can use a device
+        self.late = 0               # steps for which time was too short
         self.tools = {}             # name: why it does not work, or None
         self.timed = None           # environment in which kernels are timed, once it has been tried
 
     def left(self):
-        return self.options.deadline - (time.monotonic() - self.begun)
+        return self.options.deadline - self.options.used - (time.monotonic() - BEGUN)
+
+    def run(self, command, limit, environment=os.environ):
+        """Runs a process within the time that is left, and counts the kernels that it compiles."""
+        named = environment.get('LIMBER_KEEP_CUBINS')
+        with tempfile.TemporaryDirectory() as folder:
+            folder = named or folder
+            before = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+            entry, log = run(command, max(min(limit, self.left()), 1),
+                             dict(environment, LIMBER_KEEP_CUBINS=folder))
+            after = os.listdir(folder) if os.path.isdir(folder) else []
+        count = sum(name.endswith('.cubin') for name in set(after) - before)
+        return dict(entry, compiled=count) if count else entry, log
+
+    def quietly(self, command, limit, environment=os.environ):
+        """Runs a process that is no step."""
+        entry, log = self.run(command, limit, environment)
+        if entry.get('stopped'):
+            raise Stopped
+        return entry, log
 
     def timing_environment(self):
         """The environment of steps whose kernels are timed: a library is placed in front of the
@@ -583,10 +676,7 @@ class Runner:
             path = [self.folder.name, environment.get('LD_LIBRARY_PATH')]
             environment['LD_LIBRARY_PATH'] = ':'.join(p for p in path if p)
         environment['LIMBER_CUDA'] = library
-        limber = os.path.join(self.options.build, 'tools', 'limber')
-        entry, _, stopped = run([limber, 'gpu', '--probe'], PROBE_SECONDS, environment)
-        if stopped:
-            raise stopped
+        entry, _ = self.quietly([self.limber, 'gpu', '--probe'], PROBE_SECONDS, environment)
         if not is_failure(entry):
             return environment
         self.note({'step': 'kernels', 'skipped': 'single kernels are not timed: ' + detail(entry)})
@@ -601,58 +691,61 @@ class Runner:
     def skip(self, step, why):
         self.note({'step': step.name, 'skipped': why})
 
-    def execute(self, name, command, limit, environment=None, tool=None):
-        entry, log, stopped = run(command, limit, environment or os.environ)
+    def execute(self, name, command, limit, environment=os.environ, tool=None):
+        entry, log = self.run(command, limit, environment)
         entry = dict({'step': name}, **entry)
-        if tool and not stopped:
+        if tool and not entry.get('stopped'):
             self.judge_tool(tool, entry, log)
         self.note(entry, log)
-        if stopped:
-            raise stopped
+        if entry.get('stopped'):
+            raise Stopped
         return entry
 
     def judge_tool(self, tool, entry, log):
-        """Skips the steps of a tool that fails by itself, which says nothing about Limber."""
-        needed, complaint = TOOLS[tool]
-        lines = [x for x in log.splitlines() if complaint in x] or log.strip().splitlines()[-1:]
-        if entry['timed_out']:
-            entry['skipped'] = '%s did not end in time' % tool
-        elif needed not in log or complaint in log:
-            entry['skipped'] = '%s does not work here: %s' % (tool, ' '.join(lines).strip())
-            self.tools[tool] = entry['skipped']
+        """A tool that complains about itself says nothing about Limber: its steps are skipped.  So
+        are those after one that did not end."""
+        why = tool_fault(tool, entry, log)
+        if tool not in TRIED and why or TOOLS[tool][1] in log:
+            entry['skipped'] = why
+        if entry['timed_out'] or 'skipped' in entry:
+            self.tools[tool] = why
 
     def device_answers(self):
         """Whether the device answers one of two probes, each in its own process."""
-        limber = os.path.join(self.options.build, 'tools', 'limber')
         for _ in range(2):
-            limit = min(PROBE_SECONDS, self.left())
-            if limit > 0 and not is_failure(self.execute('probe', [limber, 'gpu', '--probe'],
-                                                         limit)):
+            if self.left() > 0 and not is_failure(self.execute(
+                    'probe', [self.limber, 'gpu', '--probe'], PROBE_SECONDS)):
                 return True
         return False
 
     def tool_works(self, tool):
-        """Whether a tool works, by its --version; asked once."""
+        """Whether a tool is there and works on a small product; tried once."""
         if tool in self.tools:
             return self.tools[tool] is None
         self.tools[tool] = None
         if not shutil.which(tool):
             self.tools[tool] = '%s is not installed' % tool
-        else:
-            entry, _, stopped = run([tool, '--version'], TRIAL_SECONDS, os.environ)
-            if stopped:
-                raise stopped
-            if is_failure(entry):
-                self.tools[tool] = '%s --version: %s' % (tool, outcome(entry))
+        elif tool in TRIED:
+            program = [self.limber, 'gpu', '--rows', 'fp32', '--by', 'fp32-f', '--sizes',
+                       '24' if self.options.tiny else '160', '--once']
+            self.quietly(program, PROBE_SECONDS)    # the kernel is compiled without the tool
+            entry, log = self.quietly([tool] + TRIED[tool] + program, TRIAL_SECONDS)
+            self.tools[tool] = tool_fault(tool, entry, log)
         return self.tools[tool] is None
 
+    def fits(self, step):
+        if self.left() >= step.limit:
+            return True
+        self.late += 1
+        self.skip(step, 'its limit of %g s does not fit into the %.0f s that are left' %
+                  (step.limit, max(self.left(), 0)))
+        return False
+
     def one(self, step):
-        limit = max(step.limit, self.left()) if step.takes_rest else step.limit
         if self.lost:
             return self.skip(step, self.lost)
-        if self.left() < step.limit:
-            return self.skip(step, 'its limit of %g s does not fit into the %.0f s that are left' %
-                             (step.limit, max(self.left(), 0)))
+        if not self.fits(step):
+            return None
         if self.suspect and not self.device_answers():
             self.lost = 'the device does not answer any more'
             return self.skip(step, self.lost)
@@ -661,20 +754,41 @@ class Runner:
             return self.skip(step, self.tools[step.tool])
         if step.timed and self.timed is None:
             self.timed = self.timing_environment()
-        entry = self.execute(step.name, step.command, min(limit, self.left()),
-                             self.timed if step.timed else None, step.tool)
+        if not self.fits(step):     # probes and trials took their time
+            return None
+        entry = self.execute(step.name, step.command,
+                             self.left() if step.takes_rest else step.limit,
+                             self.timed if step.timed else os.environ, step.tool)
         self.suspect = is_failure(entry) or entry['timed_out']
+        if step.name.startswith('smoke:') and any('CUDA_ERROR_' in o.get('error', '')
+                                                  for o in entry.get('stdout', [])):
+            self.execute(step.name + ':kernel', step.command, step.limit,
+                         dict(os.environ, CUDA_LAUNCH_BLOCKING='1'))
         return entry
 
     def all(self, steps):
+        """Without a device at the beginning nothing is run.  A step that finds none later is a
+        failure."""
+        if steps[0].name == 'attributes':
+            first = self.one(steps[0])
+            steps = steps[1:]
+        else:
+            first = dict({'step': 'probe'}, **self.quietly([self.limber, 'gpu', '--probe'],
+                                                           PROBE_SECONDS)[0])
+            if is_failure(first):
+                self.note(first)
+                self.suspect = True
+        if first and first['exit'] == NO_DEVICE:
+            return NO_DEVICE
         if not self.options.steps:
             for name, why in self.options.absent.items():
                 self.note({'step': name, 'skipped': why})
-        for i, step in enumerate(steps):
-            entry = self.one(step)
-            if i == 0 and entry and entry['exit'] == NO_DEVICE:
-                return NO_DEVICE
-        return 1 if any(is_failure(e) for e in self.results.entries) else 0
+        for step in steps:
+            self.one(step)
+        if self.late:
+            print('gpu.py: %d steps did not fit into %g s' % (self.late, self.options.deadline),
+                  file=sys.stderr)
+        return 1 if self.late or any(is_failure(e) for e in self.results.entries) else 0
 
 
 def parse(arguments):
@@ -700,7 +814,11 @@ def parse(arguments):
     parser.add_argument('--tiny', action='store_true',
                         help='small sizes, to rehearse all of it without a GPU')
     parser.add_argument('--check', action='store_true',
-                        help='look at these options and end; nothing needs to be built')
+                        help='look at these options, print the deadline and the word "tests" if '
+                             'these are among the steps, and end; nothing needs to be built')
+    parser.add_argument('--programs', action='store_true',
+                        help='print the commands that ask for the kernels of all steps but tests, '
+                             'each behind the name of its step, and end')
     parser.add_argument('--ask', choices=['device_capability', 'nvrtc_version'],
                         help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -726,8 +844,8 @@ def parse(arguments):
         options.deadline = SHORT if options.short else LONG
     if not options.deadline > 0 or not options.used >= 0:
         usage('--deadline takes seconds above 0, and --used seconds')
-    options.deadline -= options.used
-    if not options.folder and not (options.list_steps or options.plan or options.check):
+    if not options.folder and not (options.list_steps or options.plan or options.check or
+                                   options.programs):
         usage('FOLDER is missing: where results go')
     return options
 
@@ -740,13 +858,24 @@ def main():
     if options.list_steps:
         print('\n'.join(step.name for step in steps))
         return 0
-    if options.plan:
-        return print_plan(steps, options.deadline)
-    if options.deadline < min(step.limit for step in steps):
-        usage('--deadline %g is too short for any step: the least limit is %g s' %
-              (options.deadline, min(step.limit for step in steps)))
-    if options.check:
+    if options.programs:        # the longest ones first
+        for step in sorted(steps, key=lambda s: '8192' not in s.name):
+            if step.program:
+                print(step.name, shlex.join(step.program))
         return 0
+    if options.plan:
+        return print_plan(steps, options.used, options.deadline)
+    least = min(step.limit for step in steps)
+    if options.deadline < least:
+        usage('--deadline %g is too short for any step: the least limit is %g s' %
+              (options.deadline, least))
+    if options.check:
+        print('%g%s' % (options.deadline, ' tests' * any(s.name == 'tests' for s in steps)))
+        return 0
+    if options.deadline - options.used < least:
+        print('gpu.py: %g s of %g s were used by the build; that leaves no time for any step' %
+              (options.used, options.deadline), file=sys.stderr)
+        return 1
     try:
         os.makedirs(options.folder, exist_ok=True)
         results = Results(options.folder)
@@ -758,9 +887,9 @@ def main():
     status = 1
     try:
         status = Runner(options, results).all(steps)
-    except Stopped as stopped:
+    except Stopped:
         print('gpu.py: stopped; what there is stands in ' + options.folder, file=sys.stderr)
-        status = 128 + stopped.number
+        status = 128 + Stopped.seen
     finally:
         results.close()
     return status

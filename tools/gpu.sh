@@ -3,17 +3,17 @@
 # Builds, tests and measures on a machine with an NVIDIA GPU.
 #
 #   tools/gpu.sh [--deps DEPS] [--short] [--steps LIST] [--deadline S] [FOLDER]
-#   tools/gpu.sh --collect DEPS [--arch 90a] [--nvrtc 13.0] [--sizes N,N]
+#   tools/gpu.sh --collect DEPS [--arch 90a] [--nvrtc 13.0] [--short] [--steps LIST]
 #   tools/gpu.sh --collect-deps DEPS
 #
 # FOLDER (build-gpu/results) gets what tools/gpu.py writes, and logs.  The machine needs a C
 # compiler, CMake with ninja or make, Python 3, and the driver.  LLVM and cmocka are used where they
 # are found.  A machine that lacks the libraries for the build takes them from DEPS: run
-# --collect-deps on a like machine that has them.  --collect adds the kernels of tests and
-# measurements, compiled by NVRTC without a GPU.  GPU_OPTIONS: more options of gpu.py.  GPU_BUILD:
-# another build folder.
+# --collect-deps on a like machine that has them.  --collect adds the kernels of these steps,
+# compiled by NVRTC without a GPU.  GPU_OPTIONS: more options of gpu.py.  GPU_BUILD: another build
+# folder.
 # Exit status: 0 all passed, 77 no GPU, 2 usage or kernels that are damaged or of another device or
-# NVRTC, 1 else.
+# NVRTC, 1 else, such as a build that took too long.
 #
 # example: tools/gpu.sh --collect carried, then on the other machine
 #          tools/gpu.sh --deps carried --short results
@@ -122,55 +122,59 @@ collect() (  # folder
 # ---- collecting kernels ----
 
 # Programs run on mock libraries that play the device and keep the source of every kernel, which
-# NVRTC then compiles. An empty library stands for cuBLAS. Few kernels depend on sizes.
+# NVRTC then compiles. An empty library stands for cuBLAS.
 collect_nvrtc() {  # version
     [ -z "${LIMBER_NVRTC:-}" ] || return 0
     folder=$build/nvrtc-$1
+    case $1 in 12.*) wheel=nvidia-cuda-nvrtc-cu12 ;; *) wheel=nvidia-cuda-nvrtc ;; esac
     [ -d "$folder" ] ||
-        python3 -m pip install --quiet --target "$folder" "nvidia-cuda-nvrtc==$1.*" ||
+        python3 -m pip install --quiet --target "$folder" "$wheel==$1.*" ||
         die "pip cannot install NVRTC $1; LIMBER_NVRTC names another"
     LIMBER_NVRTC=$(find "$folder" -name 'libnvrtc.so.*' | head -n 1)
     [ -n "$LIMBER_NVRTC" ] || die "no libnvrtc.so in $folder"
 }
 
-# A line for each program: its name, then its command, in which $build is the folder.
-collect_programs() {  # sizes
-    ctest --test-dir "$build" -N -L '^gpu$' |
-        sed -n 's|.*: \(.*\)_gpu$|\1 "$build/test/\1"|p'
-    skipped=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
-    skipped=$skipped,limber_scale_a,limber_scale_b,limber_steps
-    limber="env SIMT_SKIP=$skipped "'"$build/tools/limber" gpu'
-    for size in $(echo "$1" | tr , ' '); do
-        for row in fp32 fp64 quad int units workspace; do
-            echo "$row-$size $limber --seconds 1e6 --rows $row --sizes $size"
-        done
-    done
-    echo "small $limber --rows small"
-    echo "conv $limber --seconds 1e6 --rows conv --batch 1"
-    [ ! -x "$build/test/gpu_smoke" ] || "$build/test/gpu_smoke" --list | while read -r kind; do
-        echo "smoke-$kind "'"$build/test/gpu_smoke"'" $kind"
-    done
+# A line for each program: its name, then its command. Tests, which name $build, take the cases that
+# they take on a device.
+collect_programs() {
+    case $plan in *tests)
+        ctest --test-dir "$build" -N -L '^gpu$' |
+            sed -n 's|.*: \(.*\)_gpu$|\1 env LIMBER_TEST_GPU=1 "$build/test/\1"|p' ;;
+    esac
+    # shellcheck disable=SC2086
+    python3 "$source/tools/gpu.py" --programs $more "$build"
 }
 
-collect_sources() {  # capability, sizes
-    rm -rf "$build/programs"
+# Runs the programs. Measurements of large products do not execute most kernels: then results are
+# wrong (exit status 1), but nothing may fail. A line of failed names each program that did.
+collect_sources() {  # capability
+    rm -rf "$build/programs" "$build/programs.log"
     mkdir -p "$build/programs" "$build/programs.log" "$build/simt"
+    unexecuted=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
+    unexecuted=$unexecuted,limber_scale_a,limber_scale_b,limber_steps
     # as an H100 SXM; with other rates other schemes may be chosen sometimes
     SIMT_CC=$1 SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=2619000
     SIMT_PROGRAMS=$build/programs SIMT_CACHE=${SIMT_CACHE:-$build/simt}
-    export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_PROGRAMS SIMT_CACHE build
-    collect_programs "$2" | grep -E "${COLLECT_ONLY:-.}" |
+    export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_PROGRAMS SIMT_CACHE build unexecuted
+    collect_programs > "$build/programs.txt" || exit 1
+    grep -E "${COLLECT_ONLY:-.}" "$build/programs.txt" |
         LIMBER_CACHE=off LIMBER_CUDA=$build/test/libsimt_cuda.so \
         LIMBER_NVRTC=$build/test/libsimt_nvrtc.so \
         LD_LIBRARY_PATH=$build/test/idle xargs -d '\n' -P "$jobs" -I{} sh -c '
             set -- {}
             name=$1
             shift
-            "$@" > "$SIMT_PROGRAMS.log/$name" 2>&1
-            case "$? $*" in     # results of kernels that were not executed are wrong
-            "0 "* | "1 env SIMT_SKIP="*) ;;
-            *) echo "$name failed, so kernels may be missing; see $SIMT_PROGRAMS.log/$name" ;;
-            esac'
+            log=$SIMT_PROGRAMS.log/$name
+            case $name in
+            test_* | smoke:*) wanted=[0] ;;
+            *) wanted=[01] SIMT_SKIP=$unexecuted SIMT_MEMORY=17179869184
+               export SIMT_SKIP SIMT_MEMORY ;;
+            esac
+            "$@" > "$log" 2>&1
+            case $? in $wanted) ! grep -q FAILED "$log" ;; *) false ;; esac || {
+                echo "$name failed, so kernels may be missing; see $log"
+                echo "$name" >> "$build/programs.log/failed"
+            }'
     kernels=$(find "$build/programs" -name '*.cu' | wc -l)
     [ "$kernels" -gt 0 ] || die "no program asked for a kernel"
     echo "$kernels kernels are needed"
@@ -184,7 +188,9 @@ collect_cubins() {  # folder, architecture
     *) refuse "--arch $2: there are kernels for ${made% } only" ;;
     esac
     version=$(LIMBER_NVRTC=$LIMBER_NVRTC python3 "$source/tools/gpu.py" --ask nvrtc_version)
-    for file in "$build"/cubins/*.cubin; do     # from an earlier run for another machine
+    # those of an earlier build, or for another machine
+    find "$build/cubins" -name '*.cubin' ! -newer "$build/test/collect_cubins" -delete
+    for file in "$build"/cubins/*.cubin; do
         case $(head -n 1 "$file" 2> /dev/null) in
         "limber-cubin 1 ${made% } $version "*) ;;
         *) rm -f "$file" ;;
@@ -198,7 +204,7 @@ collect_cubins() {  # folder, architecture
     echo "$(($# - 1)) kernels, $(head -n 1 "$1" | cut -d ' ' -f 3,4)"
 }
 
-collect_all() {  # folder, architecture, NVRTC's version, sizes
+collect_all() {  # folder, architecture, NVRTC's version
     collect "$1" && into=$(cd "$1" && pwd) || exit 1
     jobs=${JOBS:-$(nproc)}
     choice=$(options)
@@ -208,9 +214,11 @@ collect_all() {  # folder, architecture, NVRTC's version, sizes
     step configure cmake -S "$source" -B "$build" $choice -DLIMBER_TESTS=ON &&
         step build cmake --build "$build" --parallel "$jobs" --target collect || exit 1
     collect_nvrtc "$3"
-    collect_sources "$(echo "$2" | tr -d a-z)" "$4"
+    collect_sources "$(echo "$2" | tr -d a-z)"
     collect_cubins "$into" "$2"
     du -sh "$1"
+    [ ! -f "$build/programs.log/failed" ] ||
+        die "kernels may be missing of: $(tr '\n' ' ' < "$build/programs.log/failed")"
 }
 
 # ---- carried kernels ----
@@ -320,17 +328,37 @@ step() {  # name, command...
         echo "done, $(($(date +%s) - begun)) s"
         return 0
     fi
-    echo "FAILED, $(($(date +%s) - begun)) s; the end of $out/$name.log:"
-    tail -n 25 "$out/$name.log" | sed 's/^/    /'
+    case $status in 124 | 137) verdict='OUT OF TIME' ;; *) verdict=FAILED ;; esac
+    echo "$verdict, $(($(date +%s) - begun)) s; the first errors and the end of $out/$name.log:"
+    { grep -m 3 'error: ' "$out/$name.log"; tail -n 20 "$out/$name.log"; } | sed 's/^/    /'
     failed=1
     return 1
 }
 
+build_some() {  # step, seconds from this script's start, targets...
+    seconds=$(($2 - ($(date +%s) - started)))
+    [ $seconds -gt 0 ] || seconds=1
+    case $choice in *Ninja*) keep_going='-k 0' ;; *) keep_going=-k ;; esac
+    name=$1
+    shift 2
+    # shellcheck disable=SC2086
+    step "$name" timeout -k 5 $seconds cmake --build "$build" --parallel "${JOBS:-$(nproc)}" \
+        --target "$@" -- $keep_going
+}
+
+# Builds what measures, which may take two thirds of the time, then the tests, until half of it is
+# gone. What is not built is not run.
 build_all() {
     # shellcheck disable=SC2086
-    step configure cmake -S "$source" -B "$build" $choice -DLIMBER_FORTRAN=OFF || return
-    case $choice in *TESTS=OFF*) target=limber_cli ;; *) target=gpu ;; esac
-    step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target $target
+    step configure timeout -k 5 "$deadline" cmake -S "$source" -B "$build" $choice \
+        -DLIMBER_FORTRAN=OFF || return
+    rm -f "$build/tools/limber" "$build/test/gpu_smoke"     # of an earlier build, if this one fails
+    case $choice in
+    *TESTS=OFF*) build_some build $((deadline * 2 / 3)) limber_cli timed_cuda; return ;;
+    esac
+    build_some build $((deadline * 2 / 3)) limber_cli timed_cuda gpu_smoke
+    [ -x "$build/tools/limber" ] || return
+    case $plan in *tests) build_some build-tests $((deadline / 2)) gpu ;; esac
 }
 
 # Runs the steps that need the device. Their time counts from this script's start. A signal to this
@@ -350,20 +378,19 @@ measure() {
 
 started=$(date +%s)
 deps='' carried='' out='' more=${GPU_OPTIONS:-}    # more: options of gpu.py
-collected='' arch=90a nvrtc=13.0 sizes=1024,2048,4096    # options of --collect
+collected='' arch=90a nvrtc=13.0    # options of --collect
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage 0 ;;
     --collect-deps) [ $# = 2 ] || usage 2; collect "$2"; exit ;;
     --short) more="$more $1" ;;
-    --deps | --steps | --deadline | --collect | --arch | --nvrtc | --sizes)
+    --deps | --steps | --deadline | --collect | --arch | --nvrtc)
         [ $# -ge 2 ] || usage 2
         case $1 in
         --deps) deps=$2 ;;
         --collect) [ -n "$2" ] || usage 2; collected=$2 ;;
         --arch) arch=$2 ;;
         --nvrtc) nvrtc=$2 ;;
-        --sizes) sizes=$2 ;;
         *) more="$more $1 $2" ;;
         esac
         shift ;;
@@ -376,23 +403,27 @@ done
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=${GPU_BUILD:-$source/build-gpu}
 case $build in /*) ;; *) build=$(pwd)/$build ;; esac    # steps run in other folders, too
+# shellcheck disable=SC2086
+# check options before minutes of building
+plan=$(python3 "$source/tools/gpu.py" --check $more) || exit 2
+deadline=${plan%% *} deadline=${deadline%%.*}
 if [ -n "$collected" ]; then
-    collect_all "$collected" "$arch" "$nvrtc" "$sizes"
+    collect_all "$collected" "$arch" "$nvrtc"
     exit
 fi
 out=${out:-$build/results}
-# shellcheck disable=SC2086
-# check options before minutes of building
-python3 "$source/tools/gpu.py" --check $more || exit 2
 [ -z "$deps" ] || use_deps "$deps"
 mkdir -p "$out" && [ -w "$out" ] || refuse "results cannot be written to $out"
-[ ! -f "$deps/cubins.tar.xz" ] || use_cubins "$deps/cubins.tar.xz"
+[ -z "$deps" ] || [ ! -f "$deps/cubins.tar.xz" ] || use_cubins "$deps/cubins.tar.xz"
 choice=$(options)
 echo "options: $choice"
-if build_all; then
+build_all
+if [ -x "$build/tools/limber" ]; then
     find_libraries
     measure
-    failed=$?
+    status=$?
+    case $status in 0 | 77) ;; *) failed=$status ;; esac
+    [ $failed != 0 ] || failed=$status
 fi
 echo "results in $out: $(ls "$out" | tr '\n' ' ')"
 exit $failed

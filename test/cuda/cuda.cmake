@@ -52,7 +52,7 @@ add_dependencies(test_cubin kept_nvrtc)
 # (tools/gpu.sh).
 add_custom_target(gpu DEPENDS ${gpu_programs})
 if(TARGET limber_cli)
-  add_dependencies(gpu limber_cli)
+  add_dependencies(gpu limber_cli timed_cuda)
 endif()
 
 # The kernels are compiled elsewhere and copied to the GPU's machine (tools/gpu.sh --collect).

@@ -2,7 +2,6 @@
  * Small products for each kind of GPU kernel, compared with the interpreter bit for bit.  The
  * report is meant to suffice for fixing a kernel without the device: the first wrong stage, and a
  * map of wrong numbers by tile, warp and lane. */
-#define _GNU_SOURCE /* open_memstream */
 #include "smoke/smoke.h"
 
 #include <stdlib.h>
@@ -124,8 +123,8 @@ static const struct kind {
       .spec = { { RESIDUES, 8, 7, .least = true, .shape = { { 200, 150, 60 } } } } },
 };
 
-/* Prints a kind's summary line, then the details. */
-static int tell(const struct kind *k, const struct report *r, const char *details)
+/* Prints a kind's summary line. */
+static int tell(const struct kind *k, const struct report *r)
 {
     printf("{\"smoke\": \"%s\", \"passed\": %s, \"runs\": %d, \"wrong\": %d, \"kernels\": %d, "
            "\"compared\": %lld",
@@ -141,45 +140,36 @@ static int tell(const struct kind *k, const struct report *r, const char *detail
         printf(", \"lacks\": ");
         smoke_text(stdout, r->lacks);
     }
-    printf("}\n%s", details);
+    printf("}\n");
     return fflush(stdout) || ferror(stdout) || r->wrong ? 1 : 0;
 }
 
 static int run(const struct kind *k)
 {
-    struct report r = { .runs = 0 };
+    struct report r = { .details = stdout };
     struct diag d = { 0 };
-    char *details = NULL;
-    size_t size = 0;
-    int status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* lines before a kernel that hangs are not lost */
     if (!smoke_open(&d)) {
         printf("{\"smoke\": \"%s\", \"passed\": false, \"missing\": ", k->name);
         smoke_text(stdout, d.text);
         printf("}\n");
         return 77;
     }
-    r.details = open_memstream(&details, &size);
-    if (!r.details) {
-        fprintf(stderr, "gpu_smoke: no memory\n");
-        return 1;
-    }
     fprintf(stderr, "%s\n", k->name);
     if (k->run)
         k->run(&r);
     for (int i = 0; !k->run && i < SPECS && k->spec[i].format; i++)
         smoke_product(&r, &k->spec[i]);
-    fclose(r.details);
-    status = tell(k, &r, details);
-    free(details);
-    return status;
+    return tell(k, &r);
 }
 
 static int help(void)
 {
     printf("usage: gpu_smoke --list | gpu_smoke KIND\n"
            "Compares small products of one kind of kernel with the interpreter, bit for bit, and\n"
-           "prints lines of JSON: first whether all are right, then where they are not.\n"
+           "prints lines of JSON: where they differ, and at the end whether all are right.  After\n"
+           "an error of the driver, CUDA_LAUNCH_BLOCKING=1 makes it name the kernel.\n"
            "Exit status: 0 right, 1 wrong, 77 no device, 2 a bad argument.\n\n"
            "  gpu_smoke int8-step    # one tile of INT8 products\n\nkinds:\n");
     for (size_t i = 0; i < COUNT(kinds); i++)

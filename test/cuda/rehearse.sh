@@ -78,7 +78,7 @@ unset PKG_CONFIG PKG_CONFIG_PATH PKG_CONFIG_LIBDIR
 run() { # wanted status, and what it is run for
     status=0
     GPU_BUILD=$folder/build LIMBER_CUDA=/nonexistent/libcuda.so \
-        sh "$folder/source/tools/gpu.sh" --deps "$folder/deps" "$folder/results" \
+        sh "$folder/source/tools/gpu.sh" --deadline 3000 --deps "$folder/deps" "$folder/results" \
         > "$folder/log" 2>&1 || status=$?
     [ $status = "$1" ] || { echo "$2: status $status, not $1"; cat "$folder/log"; exit 1; }
 }
@@ -90,6 +90,9 @@ mv "$folder/popt.h" "$folder/deps/include/popt.h"
 run 77 "nothing is missing but a device"
 grep -q 'no CUDA driver\|libcuda' "$folder/results/log.txt" "$folder/log" ||
     { cat "$folder/log"; exit 1; }
+for built in tools/libtimed_cuda.so test/gpu_smoke test/test_cuda; do
+    [ -f "$folder/build/$built" ] || { echo "$built was not built"; exit 1; }
+done
 LD_LIBRARY_PATH=$folder/deps/lib ctest --test-dir "$folder/build" -L '^gpu$' > "$folder/tests"
 [ "$(grep -c 'Skipped' "$folder/tests")" -gt 1 ] || { cat "$folder/tests"; exit 1; }
 [ -f "$folder/build/cubins/sm_90a-0.cubin" ] || { echo "no kernels came along"; exit 1; }

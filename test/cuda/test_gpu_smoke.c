@@ -47,7 +47,11 @@ static const char *capability(void)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* words: texts that the report contains, in this order */
+#define NO_FENCE \
+    "    group_fence();\\n    UNROLL for (int q = 0; q < PIECES; q++)\\n        group_i8=>" \
+    "    UNROLL for (int q = 0; q < PIECES; q++)\\n        group_i8"
+
+/* words: texts that the report contains, in this order, before its last line */
 static const struct fault {
     const char *cc, *kind, *what, *fault, *words[WORDS];
 } faults[] = {
@@ -157,10 +161,8 @@ static const struct fault {
     { "90",
       "int8-step",
       "a fence of registers left out",
-      "    group_fence();\\n    UNROLL for (int "
-      "q = 0; q < PIECES; q++)\\n        group_i8=>    UNROLL for (int q = 0; q < PIECES; q++)\\n"
-      "        group_i8",
-      { "\"stage\": \"launch\"", "{\"error\": \"" } },
+      NO_FENCE,
+      { "\"stage\": \"launch\"", "{\"error\": \"", "{\"plan\": \"", "\"passed\": false" } },
     { "80",
       "int8-step",
       "a lane's first row, by mma.sync",
@@ -176,6 +178,28 @@ static const struct fault {
       "== 10 && i == 0 && h == 0) ? 2048 : 0; char *at = all + row * r.total_pitch",
       { "\"stage\": \"sums\"", "\"warp\": 11, \"lane\": 10," } },
 };
+
+/* A launch that waits, as it does where CUDA_LAUNCH_BLOCKING=1 is set, has its kernel's name in the
+ * error. */
+static void a_failed_launch_names_its_kernel(void **state)
+{
+    char *text = malloc(TEXT);
+
+    (void)state;
+    if (strcmp(capability(), "90"))
+        skip();
+    setenv("SIMT_SEED", "3", 1); /* kernels begin when they are waited for */
+    setenv("SIMT_FAULT", NO_FENCE, 1);
+    if (run("int8-step", text) != 1 || !strstr(text, "{\"error\": \"copying from the device: "))
+        fail_msg("no error of a wait: %.600s", text);
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    if (run("int8-step", text) != 1 || !strstr(text, "{\"error\": \"limber_multiply: CUDA_ERROR"))
+        fail_msg("no kernel is named: %.600s", text);
+    unsetenv("CUDA_LAUNCH_BLOCKING");
+    unsetenv("SIMT_FAULT");
+    unsetenv("SIMT_SEED");
+    free(text);
+}
 
 static void reports_locate_planted_faults(void **state)
 {
@@ -274,6 +298,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest reports[] = {
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(a_missing_device_is_reported),
+        cmocka_unit_test(a_failed_launch_names_its_kernel),
         cmocka_unit_test(reports_locate_planted_faults),
     };
 

@@ -55,8 +55,13 @@ void gpu_stand_ins(void)
 int gpu_capability(void)
 {
     const char *played = getenv("SIMT_CC");
+    int major = 9, minor = 0;
 
-    return played ? atoi(played) : 90;
+    if (!played && driver.cuDeviceGetAttribute) {
+        driver.cuDeviceGetAttribute(&major, 75, 0);
+        driver.cuDeviceGetAttribute(&minor, 76, 0);
+    }
+    return played ? atoi(played) : 10 * major + minor;
 }
 
 bool gpu_lacks(const char *text)

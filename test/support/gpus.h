@@ -14,7 +14,7 @@ int gpu_is_missing(void);
 /* Points the library to the stand-ins for libcuda and NVRTC, unless a GPU was asked for. */
 void gpu_stand_ins(void);
 
-/* The compute capability of the stand-in. */
+/* The compute capability of the stand-in, or of the GPU once gpu_open has found it. */
 int gpu_capability(void);
 
 /* Returns whether an error says that the device lacks a unit, or the bits or chain length of its

@@ -20,7 +20,8 @@ expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20
 # JSON: the device, then one line per row, then the summary
 gpu --rows fp32 --sizes 33 --json > all.json 2> progress || echo 'failed' >> all.json
 expect 0 '^\{"limber":.*"capability":90.*"sm_mhz":1234,.*"clocks":"by NVML".*"name":"cuBLAS","usable":true' head -n 1 all.json
-expect 0 '"group":"fp32".*"data":"uniform.*"state":"ok".*"sm_mhz":1234,.*"watts":512.5,' sed -n 2p all.json
+expect 0 '"by":"cuBLAS SGEMM","so_far":"ok","median":' sed -n 2p all.json
+expect 0 '"group":"fp32".*"data":"uniform.*"state":"ok".*"sm_mhz":1234,.*"watts":512.5,' grep -m 1 '"state"' all.json
 expect 0 '^\{"ok":[0-9]+,"wrong":0,"skipped":0,"failed":0,"seconds":' tail -n 1 all.json
 expect 0 'fp32: FP32, normal, rows scaled, n = 33, fp32-f' cat progress
 expect 1 '' grep -q cuDNN all.json
@@ -39,6 +40,7 @@ expect 0 'Limber bits=53 .*MiB' gpu --rows workspace --sizes 24
 LIMBER_WAYS=-planless LIMBER_KERNELS=specialised expect 0 'FP32 native .*(disk|compiled)' \
     gpu --rows small --sizes 16
 expect 0 'replayed by a CUDA graph.*skipped' echo "$out"
+LIMBER_CUBINS=nowhere expect 0 'first call, LIMBER_CUBINS' gpu --rows small --sizes 16
 expect 0 'time is up' gpu --rows fp64 --sizes 16 --seconds 0.000001
 backend=interp
 expect 0 'Limber \(native\)' gpu --rows fp32 --sizes 8
@@ -89,22 +91,41 @@ echo damaged > deps/cubins.tar.xz
 expect 2 'gpu.sh: deps/cubins.tar.xz cannot be unpacked' stand_ins GPU_BUILD=build sh "$script" --deps deps results
 expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
 
-# collecting in folders with spaces; kernels for other machines are left out
+# collecting in folders with spaces; kernels of other machines and of earlier builds are left out
 mkdir -p 'a build/tools' 'a build/cubins' nothing
 ln -s "$(dirname "$cuda")" 'a build/test'
 ln -s "$limber" 'a build/tools/limber'
-printf '#!/bin/sh\n' | tee nothing/cmake > nothing/ctest
+printf '#!/bin/sh\n' > nothing/cmake
+printf '#!/bin/sh\necho "  Test #1: test_cuda_launches_gpu"\n' > nothing/ctest
 chmod +x nothing/*
 echo "limber-cubin 1 sm_80 13.0 " > 'a build/cubins/sm_80-0.cubin'
-collect() {
+echo "limber-cubin 1 sm_90a 13.0 " > 'a build/cubins/sm_90a-0.cubin'
+touch -d 2001-01-01 'a build/cubins/sm_90a-0.cubin'
+collect() {  # regular expression of programs, architecture
     env PATH="$work/nothing:$PATH" LIMBER_CUDA= LIMBER_NVRTC="$nvrtc" GPU_BUILD='a build' \
-        COLLECT_ONLY="$1" sh "$script" --sizes 64 --collect 'all of it' --arch "$2"
+        COLLECT_ONLY="$1" GPU_OPTIONS=--tiny sh "$script" --collect 'all of it' --arch "$2"
 }
-expect 0 '[1-9] kernels, sm_90a 13.0' collect '^int-64 ' 90
+expect 0 '[1-9] kernels, sm_90a 13.0' collect '^int8-2048 ' 90
 expect 0 'cubins/sm_90a-' tar tJf 'all of it/cubins.tar.xz'
-expect 1 '' sh -c 'echo "$0" | grep sm_80' "$out"
-expect 2 '--arch 77: there are kernels for sm_75 only' collect '^int-64 ' 77
+expect 1 '' sh -c 'echo "$0" | grep "sm_80\|sm_90a-0"' "$out"
+expect 2 '--arch 77: there are kernels for sm_75 only' collect '^int8-2048 ' 77
 expect 1 'no program asked for a kernel' collect '^nothing ' 90a
+export SIMT_LOST=2
+expect 1 'kernels may be missing of: smoke:scan' collect '^smoke:scan ' 90a
+unset SIMT_LOST
+
+# programs find all kernels that they need on a device
+programs='test_cuda_launches|smoke:scan|smoke:fp32-f-inside'
+expect 0 '[1-9] kernels, sm_90a 13.0' collect "^($programs) " 90a
+on_device() {
+    env SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=2619000 LIMBER_CUDA="$cuda" \
+        LIMBER_NVRTC=/nonexistent LIMBER_CUBINS='a build/cubins' \
+        LIMBER_TEST_GPU=1 "$@"
+}
+expect 0 '"passed": true' on_device 'a build/test/gpu_smoke' scan
+expect 0 '"passed": true' on_device 'a build/test/gpu_smoke' fp32-f-inside
+expect 0 'PASSED' on_device 'a build/test/test_cuda_launches'
+expect 1 'no NVRTC' on_device 'a build/test/gpu_smoke' pack
 
 # so are bad options
 expect 2 'nowhere was not made by' sh "$script" --deps nowhere results
@@ -135,6 +156,26 @@ wait $pid
 expect 0 '^143$' echo $?
 expect 0 'stopped; what there is' cat stopped.log
 expect 0 '"step": "fp32-4096".*"stopped": true' cat 'its results/results.jsonl'
+
+# what was built before the build failed, or its time was over, is measured
+cat > fake/cmake << 'END'
+#!/bin/sh
+[ "$1" = --build ] || exit 0
+mkdir -p "$2/tools"
+printf '#!/bin/sh\n' > "$2/tools/limber"
+chmod +x "$2/tools/limber"
+[ -z "${SLOW:-}" ] || exec sleep 100
+exit 1
+END
+partly() {  # folder of results, seconds
+    env PATH="$work/fake:$PATH" GPU_BUILD='no build' GPU_OPTIONS='--limit attributes=1' \
+        sh "$script" --steps attributes --deadline "$2" "$1"
+}
+expect 1 'build .* FAILED.*' partly 'its parts' 100
+expect 0 '"step": "attributes".*"exit": 0' cat 'its parts/results.jsonl'
+export SLOW=1
+expect 1 'build .* OUT OF TIME' partly 'its parts' 3
+unset SLOW
 
 # a signal during the build ends the build's processes: the pipe has no writer any more
 mkdir -p slow

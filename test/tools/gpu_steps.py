@@ -53,15 +53,21 @@ case $1 in
 "${FAULT_COMPILE:-}")
     echo '{"smoke": "'"$1"'", "passed": false, "stage": "compile", "run": "all"}'
     exit 1 ;;
-*) echo '{"smoke": "'"$1"'", "passed": true, "cubins": "'"${LIMBER_CUBINS:-}"'"}' ;;
+"${FAULT_LAUNCH:-}")
+    echo '{"error": "'"${CUDA_LAUNCH_BLOCKING:+kernel: }"'CUDA_ERROR_LAUNCH_FAILED"}'
+    echo '{"smoke": "'"$1"'", "passed": false, "stage": "launch", "run": "all"}'
+    exit 1 ;;
+*)
+    echo > "$LIMBER_KEEP_CUBINS/sm_90a-$1.cubin"
+    echo '{"smoke": "'"$1"'", "passed": true, "cubins": "'"${LIMBER_CUBINS:-}"'"}' ;;
 esac
 '''
 NCU_SH = '''#!/bin/sh
-case $1 in --version) echo "version 1"; exit ;; esac
-echo "==ERROR== ERR_NVGPUCTRPERM - no permission for counters"
+[ -z "${NCU_HANGS:-}" ] || exec sleep 1000
+[ -n "${NCU_WORKS:-}" ] || echo "==ERROR== ERR_NVGPUCTRPERM - no permission for counters"
+case "$*" in *limber_pack*) echo "no kernel was profiled"; exit 3 ;; *) echo "Section: $*" ;; esac
 '''
 SANITIZER_SH = '''#!/bin/sh
-case $1 in --version) echo "version 1"; exit ;; esac
 case $2 in
 memcheck) echo "========= ERROR SUMMARY: 3 errors"; exit 1 ;;
 *) echo "========= ERROR SUMMARY: 0 errors" ;;
@@ -116,7 +122,7 @@ def run(*arguments, **more):
 
 def entries(folder):
     with open(os.path.join(folder, 'results.jsonl')) as f:
-        return [json.loads(line) for line in f]
+        return [entry for entry in map(json.loads, f) if 'step' in entry]
 
 
 def read(folder, name):
@@ -177,6 +183,11 @@ def plans():
               last[3] == str(most), 'a plan', text)
     status, text = run('--plan', '--deadline', '100', BUILD)
     check(status == 2 and '--deadline 100 is too short' in text, 'a plan that is too long', text)
+    status, text = run('--plan', '--used', '100', BUILD)
+    check('attributes            100 ' in text, 'a plan after a build', text)
+    status, text = run('--programs', '--tiny', BUILD)
+    check(status == 0 and 'smoke:first %s/test/gpu_smoke first\n' % BUILD in text and
+          ' --rows fp32 --sizes 24 --seconds 1e6 --once\n' in text, 'programs', text)
     status, text = run('--list-steps', BUILD)
     listed = text.split()
     check(listed[:2] == ['attributes', 'nvidia-smi'] and 'smoke:second' in listed and
@@ -218,6 +229,12 @@ def misbehaviours():
           'ok' in states(list_of[3]), 'a hang', json.dumps(list_of))
     check(ours() == [], 'processes that stay', str(ours()))
 
+    list_of, folder = steps('late', 1, '--steps', 'fp64-4096', '--limit', 'fp64-4096=8',
+                            FAULT_ROWS='fp64', FAULT='SIMT_HANG=14', ROWS_OPTIONS='--seconds 10')
+    check(list_of[0]['timed_out'] and 'ok' in states(list_of[0]) and
+          'ok: first calls only' in read(folder, 'gpu.txt'), 'rows of a step that hung',
+          json.dumps(list_of))
+
     list_of, _ = steps('lost', 1, '--steps', 'attributes,fp64-4096,fp32-4096',
                        FAULT_ROWS='fp64', FAULT='SIMT_LOST=3')
     check(names(list_of) == ['attributes', 'fp64-4096', 'probe', 'fp32-4096'] and
@@ -252,6 +269,11 @@ def misbehaviours():
                                           'first: third compile, all')) and
           'WRONG' not in text, 'how steps end', text)
 
+    list_of, _ = steps('launch', 1, '--steps', 'smoke:first,smoke:second', FAULT_LAUNCH='first')
+    check(names(list_of)[:2] == ['smoke:first', 'smoke:first:kernel'] and
+          list_of[1]['stdout'][0]['error'] == 'kernel: CUDA_ERROR_LAUNCH_FAILED',
+          'the kernel of a failed launch', json.dumps(list_of))
+
     list_of, _ = steps('part', 1, '--steps', 'smoke', '--limit', 'smoke:second=2',
                        FAULT_HANG='second')
     check(names(list_of) == ['smoke:first', 'smoke:second', 'probe', 'smoke:third'] and
@@ -260,7 +282,8 @@ def misbehaviours():
 
 
 def tools():
-    """NVIDIA tools that do not work are skipped; errors that they find are failures."""
+    """NVIDIA tools that do not work are skipped; errors that they find are failures, and so are
+    errors of a tool that has worked."""
     script(os.path.join(TOOLS, 'ncu'), NCU_SH)
     script(os.path.join(TOOLS, 'compute-sanitizer'), SANITIZER_SH)
     script(os.path.join(TOOLS, 'ctest'), CTEST_SH)
@@ -272,21 +295,40 @@ def tools():
           by_name['racecheck']['exit'] == 0, 'tools', json.dumps(list_of))
     check([o['outcome'] for o in by_name['tests']['stdout']] == ['Passed', 'Failed', 'Skipped'],
           'lines of ctest', json.dumps(by_name['tests']))
-    script(os.path.join(TOOLS, 'ncu'), '#!/bin/sh\nexit 3\n')
-    list_of, _ = steps('no_tools', 0, '--steps', 'ncu', PATH=path)
-    check(all('ncu --version: FAILED' in e['skipped'] for e in list_of), 'a tool that fails',
-          json.dumps(list_of))
+    list_of, _ = steps('works', 1, '--steps', 'ncu', PATH=path, NCU_WORKS='1')
+    check([e['exit'] for e in list_of if e['step'] != 'probe'] == [0, 0, 3, 0] and
+          not any('skipped' in e for e in list_of), 'a tool that fails once', json.dumps(list_of))
+    list_of, _ = steps('no_tools', 0, '--steps', 'ncu', PATH=path, NCU_HANGS='1')
+    check(len(list_of) == 4 and all('ncu did not end within 5 s' in e['skipped'] for e in list_of),
+          'a tool that hangs', json.dumps(list_of))
 
 
 def limits():
-    list_of, _ = steps('deadline', 0, '--steps', 'attributes,fp64-4096', '--deadline', '30')
+    list_of, _ = steps('deadline', 1, '--steps', 'attributes,fp64-4096', '--deadline', '30')
     check(list_of[0]['exit'] == 0 and 'does not fit' in list_of[1]['skipped'], 'the deadline',
           json.dumps(list_of))
+    status, text = run('--used', '575', BUILD, os.path.join(WORK, 'none'))
+    check(status == 1 and '575 s of 580 s were used by the build' in text,
+          'a build that took the time', text)
     refused('--deadline 5 is too short for any step', '--deadline', '5', BUILD,
             os.path.join(WORK, 'none'))
     folder = os.path.join(WORK, 'none')
     status, text = run(BUILD, folder, LIMBER_CUDA='nowhere.so')
     check(status == 77 and 'nowhere.so' in text, 'no GPU: status %d' % status, text)
+    status, text = run('--steps', 'tests', BUILD, folder, LIMBER_CUDA='nowhere.so')
+    check(status == 77 and 'nowhere.so' in text, 'no GPU for one step: status %d' % status, text)
+
+
+def repeats():
+    """A run adds to the results of earlier ones."""
+    _, folder = steps('twice', 1, '--steps', 'smoke:first', FAULT_SMOKE='first')
+    list_of, _ = steps('twice', 0, '--steps', 'smoke:second')
+    check(names(list_of) == ['smoke:first', 'smoke:second'], 'two runs',
+          json.dumps(list_of))
+    check(list_of[1]['compiled'] == 1 and '1 kernels compiled' in read(folder, 'gpu.txt'),
+          'kernels that were compiled', json.dumps(list_of))
+    check(read(folder, 'gpu.txt').startswith('run 2, ') and '\nrun 1, ' in read(folder, 'gpu.txt')
+          and '"wanted": "0x1p1"' in read(folder, 'gpu.txt'), 'both pages', read(folder, 'gpu.txt'))
 
 
 def interrupts():
@@ -329,6 +371,17 @@ def bad_input():
             f.write(line + '\n')
         refused(said, '--carried', kernels, '--steps', 'smoke', BUILD, out)
         refused(said, '--carried', kernels)
+    with open(os.path.join(kernels, 'sm_90a-1.cubin'), 'w') as f:
+        f.write('limber-cubin 1 sm_90a 13.0\n')
+    refused('kernels of several kinds: sm_90a by NVRTC 12.4, sm_90a by NVRTC 13.0', '--carried',
+            kernels)
+    for name in ('0', '1'):
+        with open(os.path.join(kernels, 'sm_90a-%s.cubin' % name), 'w') as f:
+            f.write('limber-cubin 1 sm_86 13.0\n')
+    status, text = run('--carried', kernels, SIMT_CC='87')
+    check(status == 0, 'kernels for a lower capability of the generation', text)
+    refused('is for sm_86, and the device is sm_89', '--carried', kernels, SIMT_CC='89')
+    os.remove(os.path.join(kernels, 'sm_90a-1.cubin'))
     with open(os.path.join(kernels, 'sm_90a-0.cubin'), 'w') as f:
         f.write('limber-cubin 1 sm_90a 13.0\n')
     list_of, _ = steps('carried', 0, '--carried', os.path.relpath(kernels), '--steps', 'smoke')
@@ -338,10 +391,13 @@ def bad_input():
     os.mkfifo(hangs)
     status, text = run('--carried', kernels, LIMBER_CUDA=hangs)
     check(status == 0, 'a driver that hangs when it is loaded', text)
-    refused('no step is called "fp65"', '--check', '--steps', 'smoke:any,tests,fp65')
+    refused('no step is called "fp65"', '--check', '--steps', 'smoke:scan,tests,fp65')
+    refused('no step is called "smoke:typo"', '--check', '--steps', 'smoke:typo')
     refused('--deadline 5 is too short', '--check', '--deadline', '5')
-    status, text = run('--check', '--steps', 'smoke:any,tests', '--limit', 'smoke:any=3')
-    check(status == 0 and not text, 'options before there is a build', text)
+    status, text = run('--check', '--steps', 'smoke:scan,tests', '--limit', 'smoke:scan=3')
+    check(status == 0 and text == '580 tests\n', 'options before there is a build', text)
+    status, text = run('--check', '--short')
+    check(status == 0 and text == '200\n', 'options before there is a build', text)
     refused('BUILD is missing')
     status, text = run('--help')
     check(status == 0 and 'example:' in text, 'help', text)
@@ -355,7 +411,7 @@ def main():
            LIMBER_SH % {'limber': shlex.quote(LIMBER), 'python': shlex.quote(sys.executable)})
     script(os.path.join(BUILD, 'test', 'gpu_smoke'), SMOKE_SH)
     shutil.copy(TIMED, TIMED_HERE)
-    for part in (plans, everything, misbehaviours, tools, limits, interrupts, bad_input):
+    for part in (plans, everything, misbehaviours, tools, limits, repeats, interrupts, bad_input):
         part()
     print('%d checks, %d failed' % (checks, bad))
     return bad > 0

@@ -238,7 +238,9 @@ struct timing {
     double sample, most; /* approximate seconds of a sample; seconds of all samples of a work */
     uint64_t seed;
     bool timed; /* false: one checked call of each contender */
+    /* called before a contender is called, and after its first calls, which were checked */
     void (*note)(void *user, const struct work *w, const struct contender *c);
+    void (*called)(void *user, const struct work *w, const struct contender *c);
     void *user;
 };
 
@@ -473,6 +475,9 @@ struct line {
 };
 void print_line(struct bench *b, const struct line *l); /* for `limber bench` */
 void print_gpu_line(struct bench *b, const struct line *l);
+/* Prints what is known of a contender before its row, with the word "so_far" for its state: a
+ * contender that hangs afterwards would take it along.  Only for `limber gpu --json`. */
+void print_so_far(void *bench, const struct work *w, const struct contender *c);
 /* Prints a geometric mean of rates, and ratios as text. */
 void print_mean(struct bench *b, const char *what, double rate, const char *ratios);
 void print_skip(struct bench *b, const char *what, const char *why);

@@ -692,6 +692,8 @@ static void measure_all(struct work *w, const struct timing *t, const struct ope
         if (c->state == STATE_ok && begin_contender(c) &&
             (checked_call(c, s) || (retry_as_fast(c) && checked_call(c, s))) && t->timed)
             calibrate(c, s, t);
+        if (t->timed)
+            t->called(t->user, w, c);
     }
     until = now() + t->most;
     for (int round = 0; t->timed && round < t->runs; round++)

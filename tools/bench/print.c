@@ -513,6 +513,28 @@ void print_gpu_line(struct bench *b, const struct line *l)
     print_object(j);
 }
 
+void print_so_far(void *bench, const struct work *w, const struct contender *c)
+{
+    struct bench *b = bench;
+    cJSON *j;
+    char by[64];
+
+    if (!b->json || !b->gpu)
+        return;
+    j = cJSON_CreateObject();
+    by_text(c, by, sizeof by);
+    cJSON_AddStringToObject(j, "group", b->group);
+    cJSON_AddStringToObject(j, "work", w->what);
+    add_shape(j, w);
+    cJSON_AddStringToObject(j, "by", by);
+    cJSON_AddStringToObject(j, "so_far", states[c->state]);
+    if (c->best > 0)
+        cJSON_AddNumberToObject(j, "median", c->best);
+    if (*c->why)
+        cJSON_AddStringToObject(j, "why", c->why);
+    print_object(j);
+}
+
 void print_skip(struct bench *b, const char *what, const char *why)
 {
     cJSON *j;

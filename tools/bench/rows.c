@@ -1020,6 +1020,7 @@ void bench_timing(struct bench *b, struct timing *t)
                           .seed = random_bits(&b->seed),
                           .timed = true,
                           .note = note,
+                          .called = print_so_far,
                           .user = b };
 }
 

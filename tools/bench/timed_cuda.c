@@ -50,10 +50,11 @@ static bool is_on, is_broken;
 
 static bool find_driver(void)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *driver;
 
     if (cu.elapsed)
         return true;
+    driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (!driver)
         return false;
     *(void **)&cu.get_function = dlsym(driver, "cuModuleGetFunction");

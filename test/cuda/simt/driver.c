@@ -1373,6 +1373,7 @@ static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, uns
                   void **extra, unsigned cluster, bool early)
 {
     struct work w = { .kind = WORK_launch };
+    int e;
 
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (!f)
@@ -1394,7 +1395,12 @@ static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, uns
     memcpy(w.args, args[0], f->args);
     w.launch = (struct launch){ f->name, f->entry, w.args,       f->args, current[depth]->device,
                                 (int)gx, (int)bx,  (int)cluster, shared,  early };
-    return leave(submit(s, &w));
+    e = submit(s, &w);
+    if (!e && setting("CUDA_LAUNCH_BLOCKING", 0) && !(s ? s->capture != NULL : is_capturing())) {
+        streams_finish(s);
+        e = outcome();
+    }
+    return leave(e);
 }
 
 EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

@@ -378,6 +378,15 @@ static int64_t due_of(const struct bench *b, int side, int64_t g, int64_t i, int
     return at ? (at - b->operand[side].host) / b->t.f.size : -1;
 }
 
+static bool put_positions(const struct bench *b, struct operand *o, double by, struct diag *d)
+{
+    set_positions(o, b->t.f, by);
+    return limber_cuda_ok(
+        smoke_driver,
+        smoke_driver->cuMemcpyHtoDAsync_v2(o->there.at, o->host, o->bytes, smoke_stream),
+        "copying to the device", d);
+}
+
 /* Runs again for the higher digits of the positions, because a format of few bits encodes few of
  * them, and names the element that each wrong number of C holds.  Only formats without scales keep
  * these codes. */
@@ -395,12 +404,7 @@ static void name_differences(struct bench *b, struct stage *s, enum filling how)
         value[x][0] = s->difference[x].got_value;
     for (; digits < DIGITS && by < (double)o->count && !b->t.kernel->config.side[side].scaled;
          digits++, by *= codes_of(b->t.f)) {
-        set_positions(o, b->t.f, by);
-        if (!limber_cuda_ok(
-                smoke_driver,
-                smoke_driver->cuMemcpyHtoDAsync_v2(o->there.at, o->host, o->bytes, smoke_stream),
-                "copying to the device", &d) ||
-            !run_there(b, &d))
+        if (!put_positions(b, o, by, &d) || !run_there(b, &d))
             break;
         for (int64_t x = 0; x < listed; x++) {
             const struct difference *at = &s->difference[x];
@@ -410,6 +414,7 @@ static void name_differences(struct bench *b, struct stage *s, enum filling how)
             value[x][digits] = limber_format_value(b->t.result, b->got + (want - b->want));
         }
     }
+    put_positions(b, o, 1, &d);
     for (int64_t x = 0; x < listed; x++) {
         struct difference *at = &s->difference[x];
         int64_t due = due_of(b, side, at->plane, at->row, at->col);
@@ -646,15 +651,15 @@ static void print_details(struct report *r, struct bench *b, struct stage s[ALL]
     if (outside)
         fprintf(r->details, "{\"outside\": %lld}\n", (long long)outside);
     print_operands(r->details, b);
-    if (!b->t.spec->scalars) /* with beta, a second launch would start from another C */
-        report_repetition(r->details, b, s[ALL - 1].wrong);
     name_differences(b, &s[ALL - 1], how);
-    if (first == &s[ALL - 1])
-        print_order(r->details, &b->t);
     if (first)
         smoke_describe(r->details, first, &b->t.kernel->config);
     if (first && first != &s[ALL - 1] && s[ALL - 1].wrong)
         smoke_describe(r->details, &s[ALL - 1], &b->t.kernel->config);
+    if (!b->t.spec->scalars) /* with beta, a second launch would start from another C */
+        report_repetition(r->details, b, s[ALL - 1].wrong);
+    if (first == &s[ALL - 1])
+        print_order(r->details, &b->t);
 }
 
 static void check_stages(struct report *r, struct bench *b, enum filling how, const char *name)
@@ -709,10 +714,10 @@ static void run_filling(struct report *r, const struct trial *t, const struct sh
         smoke_failed(r, "memory", name, d.text);
     else if (!run_reference(&b, &d))
         smoke_failed(r, "interpreter", name, d.text);
-    else if (!run_there(&b, &d))
-        smoke_failed(r, "launch", name, d.text);
-    else
+    else if (run_there(&b, &d))
         check_stages(r, &b, how, name);
+    else if (smoke_failed(r, "launch", name, d.text))
+        print_plan(r->details, &b);
     clear(&b);
 }
 

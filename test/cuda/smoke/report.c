@@ -281,14 +281,20 @@ bool smoke_ran(struct report *r, bool right, const char *stage, const char *run)
         return false;
     snprintf(r->stage, sizeof r->stage, "%s", stage);
     snprintf(r->run, sizeof r->run, "%s", run);
+    fprintf(r->details, "{\"stage\": ");
+    smoke_text(r->details, stage);
+    fprintf(r->details, ", \"run\": ");
+    smoke_text(r->details, run);
+    fprintf(r->details, "}\n");
     return true;
 }
 
-void smoke_failed(struct report *r, const char *stage, const char *run, const char *error)
+bool smoke_failed(struct report *r, const char *stage, const char *run, const char *error)
 {
     if (!smoke_ran(r, false, stage, run))
-        return;
+        return false;
     fprintf(r->details, "{\"error\": ");
     smoke_text(r->details, error);
     fprintf(r->details, "}\n");
+    return true;
 }

@@ -60,18 +60,19 @@ bool smoke_stage(struct stage *s, const char *name, enum site site, int64_t rows
 void smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col, limber_format f,
                    const void *got, const void *want);
 
-/* The result of one kind; its details are printed after its summary line. */
+/* The result of one kind, whose summary line is the last one. */
 struct report {
-    FILE *details; /* JSON lines on the first wrong run */
+    FILE *details; /* JSON lines on the first wrong run, written as they are found */
     int runs, wrong, kernels;
     int64_t compared; /* numbers compared in all stages and runs */
     char stage[80], run[80]; /* names of the first wrong stage and run */
     char lacks[500]; /* the reason why the device cannot run a part of the kind */
 };
-/* Counts a run.  Returns true for the first wrong run, whose details are wanted. */
+/* Counts a run.  Returns true for the first wrong run, whose stage and name are printed and whose
+ * details are wanted. */
 bool smoke_ran(struct report *r, bool right, const char *stage, const char *run);
-/* Counts a run that ended with an error. */
-void smoke_failed(struct report *r, const char *stage, const char *run, const char *error);
+/* Counts a run that ended with an error.  Returns as smoke_ran. */
+bool smoke_failed(struct report *r, const char *stage, const char *run, const char *error);
 /* Prints text as a JSON string. */
 void smoke_text(FILE *out, const char *text);
 /* Lines on a wrong stage: maps of tiles, warps, lanes and of the first wrong tile, then elements.
