@@ -10,7 +10,7 @@
 #define LIMBER_WAY_LIST(WAY) \
     /* need no plan */ \
     WAY(vectors, "a matrix times a vector, or two vectors, native or reproducible") \
-    WAY(direct, "small native products of one float format, operands as they lie") \
+    WAY(direct, "native products of one float format that are small or have short sums, in place") \
     WAY(integers, "native products of integers by plain loops: with vectors, small, or wide") \
     WAY(depthwise, "convolutions whose filters see one channel each, native or of bytes") \
     WAY(pairs, "small products to a contract, summed as pairs of doubles") \

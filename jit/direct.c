@@ -7,8 +7,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Multiply-adds of a product, 128 cubed: larger ones are as fast with packed panels. */
-enum { DIRECT_WORK = 128 * 128 * 128 };
+/* Multiply-adds of a product, 128 cubed: larger ones are as fast with packed panels, unless their
+ * sums are short: updates of low rank, which read and write more of C than they multiply. */
+enum { DIRECT_WORK = 128 * 128 * 128, SHORT = 64, SHORT_MOST = 1 << 22 };
 
 bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
 {
@@ -23,6 +24,13 @@ bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
            m * n <= DIRECT_WORK && m * n * k <= DIRECT_WORK;
 }
 
+/* True if a large product of this size is computed without packing, too. */
+static bool is_short(int64_t m, int64_t n, int64_t k)
+{
+    return k > 0 && k <= SHORT && m > 0 && n > 0 && m <= SHORT_MOST && n <= SHORT_MOST &&
+           m * n <= SHORT_MOST;
+}
+
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
@@ -30,7 +38,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
     if (!ctx->machine.backend->direct || p->shape || !limber_format_is_binary(p->fc) ||
         !limber_format_equal(p->fa, p->fc) || !limber_format_equal(p->fb, p->fc))
         return "it serves products of f64 or f32 throughout on CPUs";
-    if (!limber_is_direct_size(p->m, p->n, p->k))
+    if (!limber_is_direct_size(p->m, p->n, p->k) && !is_short(p->m, p->n, p->k))
         return "the product is large, or has k = 0";
     return (p->c.col == 1 || p->c.row == 1) && p->c.inner >= p->n && limber_is_strided(p) ?
                NULL :
@@ -55,19 +63,27 @@ struct direct {
     struct spread a, b, c; /* addresses of the groups' matrices */
     const struct scaling *scaling; /* alpha and beta; NULL: C = A B or C += A B */
     limber_kernel code; /* the specialised function of this shape; NULL: none */
+    int64_t rows; /* of a task */
     atomic_bool refused; /* out: there is no code for this machine */
 };
 
-static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
+/* Computes some rows of one product of the groups. */
+static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     struct direct *x = arg;
     const struct problem *p = x->p;
-    bool ok = limber_shape_run(x->ctx, &x->shape, x->scaling, x->code,
-                               limber_spread_at(p->a.data, &x->a, g),
-                               limber_spread_at(p->b.data, &x->b, g),
-                               (void *)(uintptr_t)limber_spread_at(p->c.data, &x->c, g));
+    const int64_t tasks = (p->m - 1) / x->rows + 1, g = task / tasks,
+                  first = task % tasks * x->rows, size = x->shape.size;
+    const char *a = limber_spread_at(p->a.data, &x->a, g),
+               *c = limber_spread_at(p->c.data, &x->c, g);
+    struct product_shape shape = x->shape;
+    bool ok;
 
     (void)worker, (void)d;
+    shape.fixed.m = p->m - first < x->rows ? p->m - first : x->rows;
+    ok = limber_shape_run(x->ctx, &shape, x->scaling, x->code, a + first * shape.fixed.a.row * size,
+                          limber_spread_at(p->b.data, &x->b, g),
+                          (void *)(uintptr_t)(c + first * shape.fixed.c.row * size));
     if (!ok)
         atomic_store(&x->refused, true);
     return ok;
@@ -113,12 +129,18 @@ static enum ran run(struct attempt *at)
                                    .size = p->fc.size } };
     struct scaling scaling;
     double start = r ? limber_now() : 0;
+    const double work = (double)p->m * (double)p->n * (double)p->k;
+    const bool large = work > DIRECT_WORK;
 
+    x.rows = large ? limber_task_lines(ctx, p->m, work, DIRECT_WORK) : p->m;
     if (limber_scaling(p->alpha, p->beta, p->fc.size, &scaling))
         x.scaling = &scaling;
-    else
+    else if (!large)
         x.code = limber_shape_code(ctx, &x.shape, p->groups);
-    limber_groups_run_small(ctx, p, DIRECT_WORK, run_group, &x);
+    if (large)
+        limber_tasks_run(ctx, ((p->m - 1) / x.rows + 1) * p->groups, true, run_task, &x);
+    else
+        limber_groups_run_small(ctx, p, DIRECT_WORK, run_task, &x);
     if (r && !x.refused)
         limber_shape_report(ctx, &x.shape, x.code, limber_now() - start, r);
     return limber_ran(!x.refused);

@@ -148,6 +148,8 @@ static const struct example examples[] = {
       1 << DIRECT },
     { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 40, 1, 60, 0,
       1 << DIRECT },
+    { WAY_direct, false, LIMBER_CONTRACT_REPRODUCIBLE, "f64", "f64", REAL, 400, 410, 32, 0,
+      1 << DIRECT },
     { WAY_integers, false, LIMBER_CONTRACT_NATIVE, "i64", "i64", INTEGERS, 16, 16, 16, 0, 0 },
     { WAY_depthwise, false, LIMBER_CONTRACT_NATIVE, "f32", "f32", REAL, 0, 0, 0, 16,
       1 << DEPTHWISE },

@@ -22,6 +22,10 @@ enum { PACK = 3, FAR = 4096 };
  * AHEAD vectors further are prefetched. */
 enum { SHORT = 64, AHEAD = 8 };
 
+/* Strips of C that are computed together, and rows that are computed of each in turn: few enough
+ * for the pages of C's rows to stay in the CPU's first table of addresses (64 on most). */
+enum { TOGETHER_MOST = 16, TALL = 48 };
+
 /* How many lanes of a tile's last vector are columns: all, some, or at most half, where CPUs
  * compute a vector in two halves, as Zen 4 does. */
 enum last { ALL, SOME, HALF };

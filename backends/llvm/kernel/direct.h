@@ -327,35 +327,56 @@ static void NAME(strip)(const struct direct_strip *s)
     }
 }
 
-/* Computes columns [j, j + width) of C. */
-static void NAME(columns)(const struct operands *o, const int64_t *at, int64_t j, int64_t width,
-                          REAL *room)
+/* Prepares the strip of columns [j, j + width) of C.  Those of B are packed to `room` if they are
+ * not dense, or far apart.  Returns whether they were. */
+static bool NAME(prepare)(const struct operands *o, const int64_t *at, int64_t j, int64_t width,
+                          REAL *room, struct direct_strip *s)
 {
     const struct fixed *f = &o->f;
-    int64_t vectors = (width + LANES - 1) / LANES, groups = (f->m + ROWS - 1) / ROWS;
+    const int64_t vectors = (width + LANES - 1) / LANES, groups = (f->m + ROWS - 1) / ROWS;
     const REAL *b = (const REAL *)o->b + j * f->b.col;
-    struct direct_strip s = { .m = f->m,
-                              .k = f->k,
-                              .columns = width,
-                              .a = o->a,
-                              .a_row = f->a.row,
-                              .at = at,
-                              .beside = f->a.row == 1 && f->a.col != 1 ? f->a.col : 0,
-                              .b = b,
-                              .b_row = f->b.row,
-                              .c = (REAL *)o->c + j,
-                              .c_row = f->c.row,
-                              .add = f->add != 0,
-                              .scaling = o->scaling };
 
+    *s = (struct direct_strip){ .m = f->m,
+                                .k = f->k,
+                                .columns = width,
+                                .a = o->a,
+                                .a_row = f->a.row,
+                                .at = at,
+                                .beside = f->a.row == 1 && f->a.col != 1 ? f->a.col : 0,
+                                .b = b,
+                                .b_row = f->b.row,
+                                .c = (REAL *)o->c + j,
+                                .c_row = f->c.row,
+                                .add = f->add != 0,
+                                .scaling = o->scaling };
     if (f->b.col != 1) {
         NAME(pack)(f, b, width, vectors * LANES, room);
-        s.b = room;
-        s.b_row = vectors * LANES;
     } else if (groups > PACK && f->b.row * (int64_t)sizeof(REAL) >= FAR) {
-        s.room = room;
+        s->room = room;
+        NAME(pack_rows)(s, vectors, LANES_OF(width - (vectors - 1) * LANES));
+        s->room = NULL;
+    } else {
+        return false;
     }
-    NAME(strip)(&s);
+    s->b = room;
+    s->b_row = vectors * LANES;
+    return true;
+}
+
+/* Computes neighbouring strips, TALL rows at a time, whose pages the CPU then knows. */
+static void NAME(strips)(const struct direct_strip *strip, int count)
+{
+    const int64_t m = strip[0].m;
+
+    for (int64_t i = 0; i < m; i += TALL)
+        for (int q = 0; q < count; q++) {
+            struct direct_strip s = strip[q];
+
+            s.m = m - i < TALL ? m - i : TALL;
+            s.a = (const REAL *)s.a + i * s.a_row;
+            s.c = (REAL *)s.c + i * s.c_row;
+            NAME(strip)(&s);
+        }
 }
 
 static void NAME(product)(const struct operands *o)
@@ -363,6 +384,9 @@ static void NAME(product)(const struct operands *o)
     REAL room[LIMBER_SMALL_K * VECTORS * LANES] __attribute__((aligned(64)));
     int64_t n = o->f.n, vectors = (n + LANES - 1) / LANES, apart[LIMBER_SMALL_K];
     const int64_t *at = limber_direct_along;
+    struct direct_strip strip[TOGETHER_MOST];
+    int64_t used = 0; /* elements of `room` */
+    int count = 0;
 
     if (o->f.a.col != 1) {
         for (int64_t p = 0; p < o->f.k; p++)
@@ -374,7 +398,13 @@ static void NAME(product)(const struct operands *o)
         int64_t wide = (vectors + groups - 1) / groups;
         int64_t width = wide * LANES < n - j ? wide * LANES : n - j;
 
-        NAME(columns)(o, at, j, width, room);
+        if (NAME(prepare)(o, at, j, width, room + used, &strip[count++]))
+            used += o->f.k * wide * LANES;
+        if (groups == 1 || count == TOGETHER_MOST ||
+            used + o->f.k * VECTORS * LANES > (int64_t)(sizeof room / sizeof *room)) {
+            NAME(strips)(strip, count);
+            used = count = 0;
+        }
         vectors -= wide;
         j += width;
     }

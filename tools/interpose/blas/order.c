@@ -9,16 +9,6 @@
 
 enum { CHAIN = 256, CHAINS = LIMBER_BLAS_SHORT / CHAIN };
 
-/* Loops that the compiler makes vectors of, for several instruction sets; -ffp-contract=off keeps
- * their roundings. */
-#if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && defined __gnu_linux__
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#define WITH_FMA __attribute__((target_clones("fma", "default")))
-#else
-#define CLONES
-#define WITH_FMA
-#endif
-
 #define T double
 #define WIDE double
 #define BITS uint64_t

@@ -89,6 +89,21 @@ static void carry_payload(const struct job *j, const struct product *p, int64_t 
         copy_nan(j, to, limber_blas_at(j, p->b, at, n).data);
 }
 
+/* Whether a matrix of rows x cols may have a NaN; true if its elements do not lie together. */
+static bool any_nan(const struct job *j, struct view v, int64_t rows, int64_t cols)
+{
+    const bool by_rows = v.col == 1;
+    const int64_t lines = by_rows ? rows : cols, length = by_rows ? cols : rows;
+
+    if (!by_rows && v.row != 1)
+        return true;
+    for (int64_t line = 0; line < lines; line++)
+        if (may_have_nan(j, limber_blas_at(j, v, by_rows ? line : 0, by_rows ? 0 : line).data,
+                         length))
+            return true;
+    return false;
+}
+
 void limber_blas_carry_payloads(const struct job *j, const struct product *p)
 {
     const bool by_rows = p->c.col == 1;
@@ -96,6 +111,10 @@ void limber_blas_carry_payloads(const struct job *j, const struct product *p)
     int64_t *known = NULL;
 
     if (j->is_complex || j->contract->promise == LIMBER_CONTRACT_SIMULATE)
+        return;
+    /* without a NaN in a or b there is nothing to carry; they are read if that is less than c */
+    if ((p->m + p->n) * p->k < p->m * p->n / 2 && !any_nan(j, p->a, p->m, p->k) &&
+        !any_nan(j, p->b, p->k, p->n))
         return;
     for (int64_t line = 0; line < lines; line++) {
         const struct view at = limber_blas_at(j, p->c, by_rows ? line : 0, by_rows ? 0 : line);

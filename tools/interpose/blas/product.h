@@ -6,6 +6,16 @@
 
 #include "blas.h"
 
+/* Loops that the compiler makes vectors of, for several instruction sets; -ffp-contract=off keeps
+ * their roundings. */
+#if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && defined __gnu_linux__
+#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define WITH_FMA __attribute__((target_clones("fma", "default")))
+#else
+#define CLONES
+#define WITH_FMA
+#endif
+
 /* A strided view of a matrix or submatrix. conj: its elements are to be conjugated when read. */
 struct view {
     void *data;

@@ -470,24 +470,58 @@ static struct view mirror(const struct job *j, struct view v)
     return v;
 }
 
-/* Copies the stored half of a real tile, which is dense down or across, to both halves. */
-#define FILL(name, T) \
-    static void name(const T *a, int64_t lead, bool stored_below, int64_t n, T *tile) \
+/* Four numbers of two vectors, those of the second counted from 4 on. */
+#if defined __clang__
+#define PICK(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(I, a, b, ...) __builtin_shuffle(a, b, (I){ __VA_ARGS__ })
+#endif
+
+/* Copies the stored half of a real tile, whose columns are dense, to both halves, in squares of
+ * 4 x 4 numbers: of those below the diagonal, x, and of those above it, y, one is the other's
+ * transpose. */
+#define FILL(name, T, I) \
+    typedef T name##_four __attribute__((vector_size(4 * sizeof(T)))); \
+    typedef I name##_mask __attribute__((vector_size(4 * sizeof(T)))); \
+    CLONES static void name(const T *a, int64_t lead, bool stored_below, int64_t n, T *tile) \
     { \
-        enum { SIDE = 16 }; \
+        enum { ROWS = 16 }; /* of a strip, whose lines of memory are written whole */ \
 \
-        for (int64_t j0 = 0; j0 < n; j0 += SIDE) \
-            for (int64_t i0 = j0; i0 < n; i0 += SIDE) \
-                for (int64_t j = j0; j < n && j < j0 + SIDE; j++) \
-                    for (int64_t i = i0 < j ? j : i0; i < n && i < i0 + SIDE; i++) { \
-                        const T x = stored_below ? a[i + j * lead] : a[j + i * lead]; \
+        for (int64_t i0 = 0; i0 < n; i0 += ROWS) \
+            for (int64_t j = 0; j < i0 + ROWS && j < n; j += 4) \
+                for (int64_t i = j > i0 ? j : i0; i < i0 + ROWS && i < n; i += 4) { \
+                    const T *at = stored_below ? a + i + j * lead : a + j + i * lead; \
+                    T *x = tile + i + j * n, *y = tile + j + i * n; \
+                    name##_four c[4], t[4]; \
 \
-                        tile[i + j * n] = x; \
-                        tile[j + i * n] = x; \
+                    if (i == j || i + 4 > n) { \
+                        for (int64_t q = j; q < j + 4 && q < n; q++) \
+                            for (int64_t r = i > q ? i : q; r < i + 4 && r < n; r++) { \
+                                const T one = stored_below ? a[r + q * lead] : a[q + r * lead]; \
+\
+                                tile[r + q * n] = one; \
+                                tile[q + r * n] = one; \
+                            } \
+                        continue; \
                     } \
+                    _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) \
+                        memcpy(&c[q], at + q * lead, sizeof *c); \
+                    t[0] = PICK(name##_mask, c[0], c[1], 0, 4, 1, 5); \
+                    t[1] = PICK(name##_mask, c[0], c[1], 2, 6, 3, 7); \
+                    t[2] = PICK(name##_mask, c[2], c[3], 0, 4, 1, 5); \
+                    t[3] = PICK(name##_mask, c[2], c[3], 2, 6, 3, 7); \
+                    _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) \
+                        memcpy((stored_below ? x : y) + q * n, &c[q], sizeof *c); \
+                    c[0] = PICK(name##_mask, t[0], t[2], 0, 1, 4, 5); \
+                    c[1] = PICK(name##_mask, t[0], t[2], 2, 3, 6, 7); \
+                    c[2] = PICK(name##_mask, t[1], t[3], 0, 1, 4, 5); \
+                    c[3] = PICK(name##_mask, t[1], t[3], 2, 3, 6, 7); \
+                    _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) \
+                        memcpy((stored_below ? y : x) + q * n, &c[q], sizeof *c); \
+                } \
     }
-FILL(fill_d, double)
-FILL(fill_s, float)
+FILL(fill_d, double, int64_t)
+FILL(fill_s, float, int32_t)
 
 /* Writes a tile on the diagonal of a symmetric or Hermitian matrix with both triangles. */
 static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_t n,
@@ -521,7 +555,8 @@ static bool by_tiles(struct job *j, struct view x, struct view y)
     const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
     const bool upper = r->uplo == 'U';
     const struct view a = limber_blas_view(r, &r->a);
-    struct view tile = limber_blas_fresh(j, chain, chain), sum = { NULL };
+    const int64_t side = n < chain ? n : chain;
+    struct view tile = limber_blas_fresh(j, side, side), sum = { NULL };
     bool done;
 
     if (tile.data)
