@@ -10,7 +10,7 @@ get_property(all DIRECTORY PROPERTY TESTS)
 set(more
     "test_cuda_(batch|calls|complex|conv|groups|mixed)_.*"
     "test_cuda_(steps|unit|launches|remainders|split|tensor)_.*"
-    test_cuda_mx_120 test_gpu_smoke_90 test_simt gpu_bench cublas_gpu corpus_poorest applications
+    test_cuda_mx_120 test_gpu_smoke_90 test_simt gpu_bench cublas_gpu "corpus_.*" applications
     blas_exact blas_programs blas_testers blas_lapack test_apply_all test_targets test_unit
     test_schedule test_binades test_resnet figures
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
@@ -30,7 +30,7 @@ set(not_sanitized
     test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened figures report
     "example_.*" peers_onednn gpu_bench gpu_steps)
 # The longest tests start first, so that no core is idle at the end.
-set(first tools bindings_python "test_cuda(_conv)?_[0-9]*" applications test_apply_all corpus
+set(first tools bindings_python "test_cuda(_conv)?_[0-9]*" applications test_apply_all "corpus.*"
     test_run test_simt blas_programs "gpu_smoke_.*" "test_cuda_(complex|mx|groups)_[0-9]*" pages
     test_unit blas_control test_targets aarch64 wheel gpu_layouts test_cubin)
 foreach(test ${all})

@@ -472,7 +472,7 @@ class Buffers(unittest.TestCase):
         calls = {
             "matmul": (a, a), "dot": (a, a), "tensordot": (a, a), "einsum": ("ij,jk->ik", a, a),
             "convert": (a, "f32"), "quantize": (a, "bf16"), "fixed": (a, 4, 2),
-            "statistics": (a, a, "h100-bf16"), "explore": (a, a), "plan": (a, a), "inspect": (a,),
+            "statistics": (a, a, "h100-bf16"), "explore": (a, a, ("bf16",), (0,)), "plan": (a, a), "inspect": (a,),
             "prepare": (a,), "solve": (numpy.eye(3), a[0]), "conv2d": (x, w),
             "conv2d_backward_data": (w, w, (5, 5)), "conv2d_backward_filter": (x, w, (3, 3)),
             "finfo": ("f32",), "spacing": ("f32", 1), "unit": ("h100-bf16",),

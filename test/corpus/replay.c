@@ -4,6 +4,7 @@
  *   replay FOLDER                    compares with FOLDER/expected.txt
  *   replay --write FOLDER            writes that file; see keep_old for what cannot be made here
  *   replay --show LINE[,MACHINE] FOLDER    the texts of that line of problems.txt
+ *   --part K/N                       compares one of N parts of the problems
  *   --threads N                      of a context; the file is the same
  *   --cpu MACHINE                    as on a CPU with no more features than that machine's */
 #include "corpus.h"
@@ -20,6 +21,7 @@ struct options {
     const char *folder, *show, *machine;
     bool write;
     int threads, line;
+    int part, parts; /* only lines whose number modulo `parts` is `part` are done; 0: all */
 };
 
 struct tally {
@@ -382,6 +384,8 @@ static int run(const struct options *o, char *problems, const char *file)
                 status = show(line, o);
             continue;
         }
+        if (o->parts && number % o->parts != o->part % o->parts)
+            continue;
         t.problems++;
         if (!replay(line, o->threads, &have, now_with, why)) {
             printf("line %d: %s: %s\n", number, why, line);
@@ -421,6 +425,10 @@ static bool read_options(int argc, char **argv, struct options *o)
         else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc) {
             if (!corpus_pretend(argv[++i]))
                 return false;
+        } else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc) {
+            if (sscanf(argv[++i], "%d/%d", &o->part, &o->parts) != 2 || o->part < 1 ||
+                o->parts < o->part)
+                return false;
         } else if (strcmp(argv[i], "--show") == 0 && i + 1 < argc)
             o->show = argv[++i];
         else if (*argv[i] != '-' && !o->folder)
@@ -434,7 +442,7 @@ static bool read_options(int argc, char **argv, struct options *o)
         o->line = atoi(o->show);
         o->machine = comma ? comma + 1 : "";
     }
-    return o->folder && o->threads > 0;
+    return o->folder && o->threads > 0 && !(o->write && o->parts);
 }
 
 int main(int argc, char **argv)
@@ -444,8 +452,8 @@ int main(int argc, char **argv)
     int status;
 
     if (!read_options(argc, argv, &o)) {
-        fprintf(stderr, "replay [--write | --show LINE[,MACHINE]] [--threads N] [--cpu MACHINE] "
-                        "FOLDER\n");
+        fprintf(stderr, "replay [--write | --show LINE[,MACHINE] | --part K/N] [--threads N] "
+                        "[--cpu MACHINE] FOLDER\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
