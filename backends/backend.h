@@ -79,6 +79,7 @@ struct kept {
     char *memory; /* aligned to 64 bytes */
     bool packed; /* false: this call must pack them, and then call `packed` */
 };
+/* How a launch gets and gives back kept limbs; `self` belongs to the prepared operand. */
 struct keeper {
     /* Memory for all limbs of the operand in one of the kernel's packing variants; NULL: this call
      * must make the limbs in its own workspace. */
@@ -124,7 +125,7 @@ struct call {
     size_t workspace; /* out: peak bytes */
     int64_t overflow; /* out: elements that did not fit (wrap=0) */
     int64_t recomputed; /* out: elements that were summed again, exactly */
-    int64_t recomputed_ns; /* out: nanoseconds that took, summed over workers */
+    int64_t recomputed_ns; /* out: nanoseconds that this took, summed over workers */
     uint64_t seed; /* seed of the simulated unit's stochastic rounding */
     struct unit_counts counts; /* out: if the plan counts */
     int device; /* index of the backend's device */
@@ -163,7 +164,7 @@ struct fixed {
 struct scaling {
     double alpha, beta;
 };
-/* False for C = A B and C += A B. */
+/* True if the result is scaled; false for C = A B and C += A B. */
 static inline bool limber_scales(const struct scaling *x)
 {
     return x->alpha != 1 || (x->beta != 0 && x->beta != 1);
@@ -172,6 +173,7 @@ static inline bool limber_scales(const struct scaling *x)
 /* Compiles a plan and a shape to bytes, and loads them as a C function, void (const void *a, const
  * void *b, void *c), which is the code itself.  Same names as in struct backend. */
 struct function;
+/* A backend's functions for one shape: compiled, loaded from stored code, and unloaded. */
 struct functions {
     bool (*compile)(const struct plan *, const struct target *, const struct fixed *,
                     const struct dump *, struct blob *, struct diag *);
@@ -255,7 +257,7 @@ struct function_ops {
      * binary32 and floats of 8 or 16 bits with subnormals. */
     bool (*widen)(const struct target *, limber_format f, const void *src, double *x, int64_t n);
     bool (*narrow)(const struct target *, limber_format f, const double *x, void *dst, int64_t n);
-    /* dst may be src where elements have one size. */
+    /* Maps each element by a table of all values. dst may be src where elements have one size. */
     bool (*look_up)(const struct target *, const struct lookup *t, const void *src, void *dst,
                     int64_t n);
     /* A step of an epilogue on arrays of binary32 (narrow) or binary64: to[i] becomes
@@ -449,6 +451,7 @@ struct backend {
     bool reads_tiles; /* its plans use measured target.tile and .rate */
 };
 
+/* How a backend takes the memory of several launches at once. */
 struct launch_memory_ops {
     size_t (*bytes)(const struct kernel *, const struct call *); /* bytes that one launch needs */
     bool (*alloc)(const struct call *, size_t bytes, struct launch_memory *, struct diag *);

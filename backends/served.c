@@ -38,6 +38,7 @@ static const struct served common = {
 #undef R
 #undef W
 
+/* Checks that the backend serves a node's operation, formats, attributes and words. */
 static bool check_node(const struct served *more, const struct node *n, struct diag *d)
 {
     if (!common.op[n->op].served && !more->op[n->op].served)

@@ -6,6 +6,7 @@
 
 #include "ir/ir.h"
 
+/* Which operations, attributes and words of plans a backend serves. */
 struct served {
     const char *backend;
     bool all_doubles; /* serves every unit in f64, not only chains of FMAs */

@@ -7,9 +7,9 @@
 ATTR(stride, LIST, "")             /* conv: down, right; in three dimensions depth, down, right */
 ATTR(pad, LIST, "")             /* conv: top, bottom, left, right; before them front, back */
 ATTR(dilate, LIST, "")             /* conv: in the order of stride */
-ATTR(groups, INT, "")             /* conv */
-ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))    /* conv and its maps */
-ATTR(direction, WORD, LIMBER_WORDS(LIMBER_DIRECTIONS))    /* conv and its maps */
+ATTR(groups, INT, "")             /* conv: number of groups of channels */
+ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))    /* conv and its maps: order in memory */
+ATTR(direction, WORD, LIMBER_WORDS(LIMBER_DIRECTIONS)) /* conv, maps: forward or a gradient */
 ATTR(order, WORD,
      LIMBER_WORDS(LIMBER_ORDERS))      /* patches, filters: what runs along k, slowest first */
 ATTR(axis, WORD, LIMBER_WORDS(LIMBER_AXES))  /* lines that share one power-of-two scale */
@@ -31,13 +31,13 @@ ATTR(sign, WORD, LIMBER_WORDS(LIMBER_SIGNS)) /* mask, limbs: negative values occ
 ATTR(special, INT, "") /* mask: 1 when NaN or Inf occur */
 /* mask: bits of scaled integers if all lines share one scale; absent: too many to be useful */
 ATTR(reach, INT, "")
-ATTR(unit, WORD, LIMBER_WORDS(LIMBER_UNITS)) /* products */
+ATTR(unit, WORD, LIMBER_WORDS(LIMBER_UNITS)) /* products: what multiplies and adds */
 ATTR(chunk, INT, "") /* products: longest chain in one accumulator of the unit */
 ATTR(sums, WORD, LIMBER_WORDS(LIMBER_SUMS)) /* products: how floats are summed */
 ATTR(tile, LIST, "") /* products: mr, nr, group, mb, nb, kc */
 ATTR(split, WORD, LIMBER_WORDS(LIMBER_SPLITS)) /* products: where hilo limbs are made */
-ATTR(alpha, WORD, LIMBER_WORDS(LIMBER_ALPHAS)) /* epilogue */
-ATTR(beta, WORD, LIMBER_WORDS(LIMBER_BETAS)) /* epilogue */
+ATTR(alpha, WORD, LIMBER_WORDS(LIMBER_ALPHAS)) /* epilogue: 1, or given with the call */
+ATTR(beta, WORD, LIMBER_WORDS(LIMBER_BETAS)) /* epilogue: 0, or given with the call */
 ATTR(wrap, INT, "") /* epilogue, integers: 1 wraps, 0 reports what does not fit */
 ATTR(integral, INT, "") /* epilogue, integers: 1 reports fractions as not fitting; else rounds */
 #undef ATTR

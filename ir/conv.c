@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- the geometry of a convolution, in nodes of a plan --------------------------------------- */
 
 /* Relates an attribute of a node to a field of conv_geometry.  each: 0 for a number, otherwise how
  * many entries a list has per dimension. */
@@ -258,7 +258,9 @@ int64_t limber_conv_length(const struct conv *c, int bytes)
            c->sizes.s;
 }
 
-static void set_order(struct patch *w, const struct conv *c, int bytes)
+/* Sets the channels of each pixel, and their padded number, if k runs over taps first and over
+ * channels last (order rsc). bytes: size of an element. */
+static void pad_channels_for_rsc(struct patch *w, const struct conv *c, int bytes)
 {
     if (c->geometry.order != ORDER_rsc)
         return;
@@ -296,9 +298,10 @@ static void map_filters(struct index_map *m, const struct conv *c, int bytes)
         .col = nchw ? 1 : depth,
     };
     deepen_filters(&m->patch, c);
-    set_order(&m->patch, c, bytes);
+    pad_channels_for_rsc(&m->patch, c, bytes);
 }
 
+/* Maps the image under the windows: lines are pixels of the result, and k runs through a window. */
 static void map_patches(struct index_map *m, const struct conv *c, int bytes)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -328,7 +331,7 @@ static void map_patches(struct index_map *m, const struct conv *c, int bytes)
         m->patch.od = s->od;
         m->patch.plane = s->h * m->patch.row;
     }
-    set_order(&m->patch, c, bytes);
+    pad_channels_for_rsc(&m->patch, c, bytes);
 }
 
 /* Maps a result that is an image: the rows of a group are its channels. */
@@ -351,7 +354,7 @@ static void map_image(struct index_map *m, const struct conv *c)
     set_planes(m, c, group_filters(c), c->sizes.o, result_pixels(c));
 }
 
-/* ---- backward: data -------------------------------------------------------------------------- */
+/* ---- backward data --------------------------------------------------------------------------- */
 
 /* Maps filters for the gradient of the image: lines are its channels, and k runs over the filters
  * that read them. */
@@ -441,6 +444,8 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
     }
 }
 
+/* Maps the image's gradient as the result of backward data; a phase of a convolution with strides
+ * stores every so many pixels of it. */
 static void map_image_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -466,7 +471,7 @@ static void map_image_back(struct index_map *m, const struct conv *c)
     }
 }
 
-/* ---- backward: filters ----------------------------------------------------------------------- */
+/* ---- backward filter ------------------------------------------------------------------------- */
 
 /* Maps dy for the gradient of the filters: lines are filters, and k runs over the pixels of their
  * results. */
@@ -499,6 +504,7 @@ static void map_gradient_of_result(struct index_map *m, const struct conv *c)
     };
 }
 
+/* Maps the filters' gradient as the result of backward filter. */
 static void map_gradient_of_filters(struct index_map *m, const struct conv *c)
 {
     int64_t depth = group_channels(c), window = window_elements(c), size = depth * window;

@@ -31,6 +31,7 @@ struct conv_sizes {
                      are read */
 };
 
+/* A convolution: what a plan fixes, and the sizes of a call. */
 struct conv {
     struct conv_geometry geometry;
     struct conv_sizes sizes;

@@ -84,6 +84,7 @@ void limber_fail_in(struct diag *d, const char *where)
     d->text[n + 2 + kept] = 0;
 }
 
+/* Makes room for `more` bytes and a zero behind them; false: no memory. */
 static bool reserve_bytes(struct text *t, size_t more)
 {
     size_t capacity = t->capacity ? t->capacity : 256;

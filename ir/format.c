@@ -69,6 +69,7 @@ static int read_numbers(const char *s, int *v, int most)
     }
 }
 
+/* A float format by the rules of IEEE 754, carried in binary32 or binary64. */
 static limber_format ieee_float(int e, int m)
 {
     return (limber_format){ .kind = LIMBER_KIND_FLOAT,
@@ -286,6 +287,7 @@ static bool is_bad_size(limber_format f)
            (f.size != 16 || f.kind != LIMBER_KIND_FLOAT);
 }
 
+/* Checks that a float's fields fit together and its carrier. */
 static bool check_float(const char *what, limber_format f, struct diag *d)
 {
     limber_format c = limber_num_carrier(f);
@@ -361,6 +363,7 @@ bool limber_format_check(const char *what, limber_format f, struct diag *d)
     return f.kind != LIMBER_KIND_FLOAT || check_float(what, f, d);
 }
 
+/* Decodes an element; returns a sticky bit, which only pairs of doubles have. */
 static int load_number(struct limber_num *x, limber_format f, const void *p)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -369,6 +372,7 @@ static int load_number(struct limber_num *x, limber_format f, const void *p)
     return 0;
 }
 
+/* Rounds x to a format and stores it. sticky: x stands for a slightly larger magnitude. */
 static void store_number(void *p, limber_format f, const struct limber_num *x, int sticky,
                          limber_rounding mode)
 {

@@ -19,6 +19,7 @@
  * with uselocale.  The printing functions below do not need it. */
 locale_t limber_plain_numbers(void);
 
+/* The first error of a call. */
 struct diag {
     limber_status status;
     char text[480];
@@ -109,12 +110,14 @@ enum attr {
 enum attr_kind { ATTR_INT, ATTR_LIST, ATTR_WORD };
 enum op_flags { OP_EXACT = 1, OP_MANY = 2, OP_ROWS = 4 };
 
+/* An operation: its name, how many operands it has, and the attributes that it needs. */
 struct op_info {
     const char *name;
     int least, most;
     uint64_t attrs; /* bit per enum attr */
     int flags;
 };
+/* An attribute: its name, kind of value and, for words, the words. */
 struct attr_info {
     const char *name;
     enum attr_kind kind;
@@ -296,7 +299,7 @@ struct mask {
     int low; /* if has_low: exponent of the lowest set bit; undefined if all are zero */
     int64_t lines, length; /* rows of A or columns of B; k */
     int32_t *line_emax; /* per line; INT32_MIN for a zero line; NULL when not asked for */
-    uint8_t *line_special; /* per line */
+    uint8_t *line_special; /* per line: it has NaN or infinities */
     /* tile_rows blocks of LIMBER_TILE lines each; the fields are as those above */
     struct block_mask {
         int32_t emin, emax, spread, width, sig;

@@ -31,7 +31,7 @@ int limber_mask_low(const struct mask *m)
     return low;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- joining masks, and masks of parts ------------------------------------------------------- */
 
 _Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
 
@@ -50,6 +50,7 @@ static void take(struct mask *m, const struct block_mask *b)
     m->zero = false;
 }
 
+/* Lines of a block; the last one may have fewer. */
 static int64_t lines_of(const struct mask *m, int32_t block)
 {
     int64_t left = m->lines - (int64_t)block * LIMBER_BLOCK;
@@ -126,7 +127,7 @@ bool limber_mask_subset(struct mask *out, const struct mask *m, const struct til
     return true;
 }
 
-/* ---- classes --------------------------------------------------------------------------------- */
+/* ---- classes of masks ------------------------------------------------------------------------ */
 
 /* The smallest step that is at least x; beyond the last step, x rounded up to a multiple. */
 static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
@@ -147,16 +148,16 @@ static int64_t one_of(const int *steps, size_t n, int64_t x)
     return x > steps[n - 1] ? ANY : up_to(steps, n, x, 1);
 }
 
-/* The class of a line's bits. coarse: few classes, for small products; all: of all lines together.
- */
+/* Rounds a line's bits up to a class. coarse: few classes, for small products. all: x is the
+ * largest width of all lines together. */
 static int64_t width_class(int64_t x, bool coarse, bool all)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
     /* 164: all moduli hold 2^12 products of two such operands */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    /* !all: wider ones are ANY, because for them `accumulator` is hardly slower on elements of one
-     * double, and needs no kernel */
+    /* A single line has no coarse classes above 128 bits: wider lines are the class ANY. They go to
+     * the scheme `accumulator`, which is hardly slower there and needs no kernel. */
     return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
 }
 

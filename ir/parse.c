@@ -18,6 +18,7 @@ enum {
 };
 #define MAX_DIM ((int64_t)1 << 48)
 
+/* Where the parser of a plan is. */
 struct parser {
     struct plan *p;
     const char *at;         /* behind the words read so far */
@@ -71,6 +72,7 @@ static bool expect_line_end(struct parser *s)
     return !w.n || bad(s, w, "more than this line holds");
 }
 
+/* Reads a word that must be this text. */
 static bool expect_word(struct parser *s, const char *text)
 {
     struct word w = next_word(s);
@@ -95,7 +97,7 @@ static bool is_name(struct word w)
     return true;
 }
 
-/* Names of schemes may have dashes. */
+/* True if the word is a name that may have dashes, as names of schemes do. */
 static bool is_label(struct word w)
 {
     for (size_t i = 0; i < w.n; i++)
@@ -104,6 +106,7 @@ static bool is_label(struct word w)
     return w.n && w.n <= MAX_NAME;
 }
 
+/* Copies a word to the plan's arena. */
 static const char *keep_string(struct parser *s, struct word w)
 {
     char *copy = limber_plan_alloc(s->p, w.n + 1);
@@ -115,6 +118,7 @@ static const char *keep_string(struct parser *s, struct word w)
     return copy;
 }
 
+/* Reads a number in [least, most]. all: the word with its key, for messages. */
 static bool read_int(struct parser *s, struct word all, struct word w, int64_t least, int64_t most,
                      int *v)
 {
@@ -145,7 +149,7 @@ static bool read_word(struct word w, const char *words, int64_t *v)
     return *v >= 0;
 }
 
-/* ---- the head ------------------------------------------------------------------------------ */
+/* ---- the first line of a plan -------------------------------------------------------------- */
 
 enum head {
     H_promise,
@@ -187,6 +191,7 @@ static bool read_model(struct parser *s, struct word all, struct word v)
     return true;
 }
 
+/* Reads the value of a key of the head. */
 static bool head_value(struct parser *s, int64_t key, struct word all, struct word v)
 {
     struct plan *p = s->p;
@@ -260,8 +265,9 @@ static bool parse_head(struct parser *s)
     return w.n ? expect_line_end(s) : bad(s, w, "the head of a plan ends with '{'");
 }
 
-/* ---- one operation --------------------------------------------------------------------------- */
+/* ---- one line: an operation ------------------------------------------------------------------ */
 
+/* The index of the value with this name; -1: there is none. */
 static int find_value(const struct plan *p, struct word w)
 {
     for (size_t i = p->nodes; i-- > 0;)
@@ -281,6 +287,7 @@ static bool read_value(struct parser *s, struct word w, int *index)
     return *index >= 0 || bad(s, w, "not defined above");
 }
 
+/* Reads a dimension: a number, or a letter, which is stored as a negative number. */
 static bool read_dim(struct word w, int64_t *v)
 {
     if (w.n == 1 && *w.s >= 'a' && *w.s <= 'z') {
@@ -318,6 +325,7 @@ static bool read_type(struct parser *s, struct word w, struct type *t)
     return read_int(s, w, rest, 1, MAX_COUNT, &t->count);
 }
 
+/* Reads a list of numbers as an attribute. */
 static bool read_list(struct parser *s, struct word all, struct word w, struct node *n, enum attr a)
 {
     int64_t v[MAX_LIST];
@@ -334,6 +342,7 @@ static bool read_list(struct parser *s, struct word all, struct word w, struct n
     return limber_node_list(s->p, n, a, v, count) || no_memory(s);
 }
 
+/* Reads "key=value", an attribute that the operation may carry. */
 static bool read_attr(struct parser *s, struct word w, struct node *n)
 {
     struct word v = w, key = limber_lex_cut(&v, '=');
@@ -382,6 +391,7 @@ static bool read_limb(struct parser *s, int operand, int *limb)
     return read_int(s, w, v, 0, MAX_COUNT, limb);
 }
 
+/* Reads a row of a product table. */
 static bool read_row(struct parser *s, const struct node *n, struct row *r)
 {
     struct word acc, w, share, v;
@@ -404,6 +414,7 @@ static bool read_row(struct parser *s, const struct node *n, struct row *r)
     return read_number(s, share, v, "all", &r->share) && expect_line_end(s);
 }
 
+/* Appends a row to the node's table, which grows in the plan's arena. */
 static bool add_row(struct parser *s, struct node *n, size_t *capacity, const struct row *r)
 {
     struct row *more;
@@ -421,6 +432,7 @@ static bool add_row(struct parser *s, struct node *n, size_t *capacity, const st
     return true;
 }
 
+/* Reads the rows of a product table, one a line, up to the brace that ends it. */
 static bool read_rows(struct parser *s, struct node *n)
 {
     size_t capacity = 0;
@@ -445,6 +457,7 @@ static bool read_rows(struct parser *s, struct node *n)
     }
 }
 
+/* Reads the name of an operation. */
 static bool read_op(struct parser *s, enum op *op)
 {
     struct word w = next_word(s);
@@ -475,6 +488,7 @@ static bool read_arguments(struct parser *s, struct node *n)
     return w.n || bad(s, w, "a type is due, behind ':'");
 }
 
+/* Reads a line "%name = operation ...", whose first word is w. */
 static bool parse_node(struct parser *s, struct word w)
 {
     struct word name = { w.s + 1, w.n - 1 };

@@ -73,6 +73,7 @@ int limber_word_find(const char *words, const char *s, size_t n)
     return -1;
 }
 
+/* A block of a plan's arena. */
 struct block {
     struct block *next;
     _Alignas(max_align_t) unsigned char data[];
@@ -190,7 +191,8 @@ static int attr_index(const struct node *n, enum attr a)
     return attrs & bit ? __builtin_popcountll(attrs & (bit - 1)) : NODE_ATTRS;
 }
 
-/* An attribute that the operation may not carry only sets its bit, which verify refuses. */
+/* Sets an attribute.  One that the operation may not carry only sets its bit, which verify
+ * refuses. */
 static void set_attr(struct node *n, enum attr a, union attr_value v)
 {
     int at = attr_index(n, a);
@@ -287,6 +289,7 @@ struct node *limber_plan_find(const struct plan *p, enum op op)
     return NULL;
 }
 
+/* Copies a node with its name, rows and lists to the arena of another plan. */
 static bool copy_node(struct plan *to, struct node *n, const struct node *from)
 {
     struct row *row = limber_plan_alloc(to, from->rows * sizeof *row);

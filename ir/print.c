@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Prints an error bound; infinity is the word `any`. */
 static void print_bound(struct text *out, double v)
 {
     if (isinf(v))
@@ -35,6 +36,7 @@ static void print_word(const char *words, int64_t i, struct text *out)
     limber_text_add(out, "%.*s", n, word ? word : "");
 }
 
+/* Prints the first line: what the plan is for, and what it has kept so far. */
 static void print_head(const struct plan *p, struct text *out)
 {
     limber_text_add(out, "plan %s", p->name && *p->name ? p->name : "plan");
@@ -83,6 +85,7 @@ static void print_head(const struct plan *p, struct text *out)
     limber_text_add(out, " {\n");
 }
 
+/* Prints an attribute as " key=value". */
 static void print_attr(const struct node *n, enum attr a, struct text *out)
 {
     const struct attr_info *info = &limber_attrs[a];
@@ -96,6 +99,7 @@ static void print_attr(const struct node *n, enum attr a, struct text *out)
         limber_text_add(out, "%s%lld", i ? "," : "", (long long)limber_list(n, a)->v[i]);
 }
 
+/* Prints a value's format, dimensions and number of limbs. */
 static void print_type(const struct node *n, struct text *out)
 {
     char name[48];
@@ -119,6 +123,7 @@ static const char *name_of(const struct plan *p, int i)
     return i >= 0 && (size_t)i < p->nodes ? p->node[i].name : "?";
 }
 
+/* Prints the rows of a product table. */
 static void print_rows(const struct plan *p, const struct node *n, struct text *out)
 {
     limber_text_add(out, " {\n");
@@ -136,6 +141,7 @@ static void print_rows(const struct plan *p, const struct node *n, struct text *
     limber_text_add(out, "  }");
 }
 
+/* Prints one operation with its operands, attributes, type and rows. */
 static void print_node(const struct plan *p, const struct node *n, struct text *out)
 {
     limber_text_add(out, "  %%%s = %s", n->name, limber_ops[n->op].name);

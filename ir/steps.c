@@ -13,8 +13,9 @@ enum { NAME = 48 };
 static const char *const words[] = { [STEP_add] = "add", [STEP_sub] = "sub", [STEP_mul] = "mul",
                                      [STEP_div] = "div", [STEP_max] = "max", [STEP_min] = "min" };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading steps from text ----------------------------------------------------------------- */
 
+/* Where the parser of steps is, and the names that it knows. */
 struct reader {
     const char *start, *word, *at; /* the line, the word that a message names, the next byte */
     const char *operation; /* name of the line's operation */
@@ -28,6 +29,7 @@ struct reader {
     struct diag *d;
 };
 
+/* Reports an error with the line and the column of a word; returns false. */
 static bool refuse_at(struct reader *r, int line, int column, const char *format, const char *word)
 {
     char place[48];
@@ -70,6 +72,7 @@ static const char *word_at(const struct reader *r, char word[NAME])
     return word;
 }
 
+/* Reads "%name" into name. */
 static bool read_name(struct reader *r, char name[NAME])
 {
     char word[NAME];
@@ -87,6 +90,8 @@ static bool read_name(struct reader *r, char name[NAME])
     return true;
 }
 
+/* The number of the value with this name: a step's, an input's or x; VALUE_number: there is
+ * none. */
 static int find_value(const struct reader *r, const char *name)
 {
     for (int i = 0; i < r->s->count; i++)
@@ -142,6 +147,7 @@ static bool read_number(struct reader *r, double *to)
     return true;
 }
 
+/* Reads operand i of a step: a number, or the name of a value. */
 static bool read_operand(struct reader *r, struct epilogue_step *s, int i)
 {
     char name[NAME];
@@ -162,6 +168,7 @@ static bool read_operand(struct reader *r, struct epilogue_step *s, int i)
     return true;
 }
 
+/* Reads the name of an operation or function. */
 static bool find_operation(struct reader *r, struct epilogue_step *s)
 {
     char word[NAME];
@@ -207,6 +214,7 @@ static bool read_parameters(struct reader *r, struct epilogue_step *s)
     return true;
 }
 
+/* Reads a function's operand and parameters. */
 static bool read_function(struct reader *r, struct epilogue_step *s)
 {
     char name[NAME];
@@ -304,7 +312,7 @@ bool limber_steps_parse(struct steps *s, const char *text, const char *const nam
     return true;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing steps as text ------------------------------------------------------------------- */
 
 /* Steps are named _1, _2, ..., with more underscores if an input could have such a name. */
 static const char *prefix_apart(const struct steps *s, const char *const names[])
@@ -325,6 +333,7 @@ static const char *prefix_apart(const struct steps *s, const char *const names[]
     return underscores + sizeof underscores - 1 - n;
 }
 
+/* Prints operand i of a step. prefix: that of the names of steps. */
 static void print_operand(struct text *out, const struct epilogue_step *s, int i,
                           const char *const names[], const char *prefix)
 {
@@ -361,7 +370,7 @@ void limber_steps_print(struct text *out, const struct steps *s, const char *con
     }
 }
 
-/* ---- properties of steps --------------------------------------------------------------------- */
+/* ---- steps that round nothing, and steps that add -------------------------------------------- */
 
 static bool has_number(limber_format f, double x)
 {
@@ -429,7 +438,7 @@ void limber_steps_drop_addend(struct steps *s)
     }
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------ */
+/* ---- applying steps to an element ------------------------------------------------------------ */
 
 /* A sum, product or quotient of two numbers of 24 bits is rounded once although it is computed in
  * binary64: 53 >= 2 x 24 + 2 (Figueroa, 1995). */

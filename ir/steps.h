@@ -15,6 +15,7 @@ enum { MOST_VALUES = VALUE_steps + MOST_STEPS };
 
 enum step_op { STEP_function, STEP_add, STEP_sub, STEP_mul, STEP_div, STEP_max, STEP_min };
 
+/* One step of an epilogue. */
 struct epilogue_step {
     enum step_op op;
     limber_function function;
@@ -22,6 +23,7 @@ struct epilogue_step {
     double number[2]; /* constant operands; for a function its parameters p and q */
 };
 
+/* All steps of an epilogue, in order. */
 struct steps {
     int inputs, count;
     struct epilogue_step step[MOST_STEPS];

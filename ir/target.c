@@ -64,6 +64,7 @@ static bool read_count(const char *s, size_t n, int64_t *v)
     return limber_lex_int((struct word){ s, n }, v) && *v >= 0 && *v < INT32_MAX;
 }
 
+/* Reads "rate.UNIT=NUMBER". */
 static bool read_rate(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     for (int u = 0; u < UNIT_count; u++)
@@ -97,6 +98,7 @@ static bool read_tile(struct target *t, const char *key, size_t k, const char *s
     return false;
 }
 
+/* Sets the field that a word "key=value" names. */
 static bool read_field(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     static const struct {

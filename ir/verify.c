@@ -23,6 +23,7 @@ static const char *format_name(limber_format f, char text[48])
     return limber_format_name(f, text, 48);
 }
 
+/* True if f is the format of this name. */
 static bool is_format(limber_format f, const char *name)
 {
     limber_format g;
@@ -42,6 +43,7 @@ static const char *dim_text(int64_t v, char text[24])
 
 /* ---- checks that operations share ------------------------------------------------------------ */
 
+/* Checks that an attribute of the value is in [least, most]. */
 static bool check_range(const struct check *c, enum attr a, int64_t least, int64_t most)
 {
     if (num(c->n, a) >= least && num(c->n, a) <= most)
@@ -50,6 +52,7 @@ static bool check_range(const struct check *c, enum attr a, int64_t least, int64
                (long long)least, (long long)most);
 }
 
+/* Checks that an attribute is a list of `count` numbers in [least, most]. */
 static bool check_list(const struct check *c, enum attr a, size_t count, int64_t least,
                        int64_t most)
 {
@@ -87,6 +90,7 @@ static bool check_same_dim(const struct check *c, int i, const struct node *o, i
                o->name, dim_text(o->type.dim[j], theirs));
 }
 
+/* Checks that the value has the dimensions of operand o. */
 static bool check_same_shape(const struct check *c, const struct node *o)
 {
     if (!check_rank(c, o, c->n->type.rank))
@@ -97,6 +101,7 @@ static bool check_same_shape(const struct check *c, const struct node *o)
     return true;
 }
 
+/* Checks that the value has the format of operand o. */
 static bool check_same_format(const struct check *c, const struct node *o)
 {
     char mine[48], theirs[48];
@@ -133,7 +138,7 @@ static bool check_product_shape(const struct check *c)
     return check_same_dim(c, 0, a, 0) && check_same_dim(c, 1, b, 1);
 }
 
-/* ---- problems -------------------------------------------------------------------------------- */
+/* ---- operations that state a problem --------------------------------------------------------- */
 
 static bool check_arg(const struct check *c)
 {
@@ -241,7 +246,7 @@ static bool check_conv(const struct check *c)
            check_same_dim(c, CHANNELS, w, 0);
 }
 
-/* ---- maps of convolution --------------------------------------------------------------------- */
+/* ---- maps from images to matrices ------------------------------------------------------------ */
 
 static bool check_patches(const struct check *c)
 {
@@ -265,6 +270,7 @@ static int64_t count_elements(const struct node *n, int from, int to, int skip)
     return all;
 }
 
+/* Checks dimension i of a matrix against what the tensor's dimensions make; negative: not known. */
 static bool check_folded(const struct check *c, const struct node *matrix, int i, int64_t want)
 {
     int64_t have = matrix->type.dim[i];
@@ -302,7 +308,7 @@ static bool check_image(const struct check *c)
              check_folded(c, flat, 1, count_elements(n, 0, n->type.rank, CHANNELS))));
 }
 
-/* ---- limbs ----------------------------------------------------------------------------------- */
+/* ---- operations that make limbs -------------------------------------------------------------- */
 
 static bool check_limbs(const struct check *c)
 {
@@ -446,7 +452,7 @@ static bool check_residues(const struct check *c)
                is_signed ? "signed residues are i8, i16, f16 or e4m3" : "unsigned residues are u8");
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products of limbs, and limits of their sums --------------------------------------------- */
 
 /* The largest magnitude of an integer limb.  Residues in 16-bit words may be off the symmetric
  * range by a modulus in backends: they reach half the modulus plus one. */
@@ -543,6 +549,7 @@ static bool check_slice_chain(const struct check *c, const struct unit_info *uni
            bad(c, "totals of slices are i64, not %s", format_name(c->n->type.format, name));
 }
 
+/* Checks that the unit multiplies limbs of this operation and format. */
 static bool check_unit_takes(const struct check *c, const struct node *limb,
                              const struct unit_info *unit)
 {
@@ -585,6 +592,7 @@ static bool check_unit(const struct check *c)
     return integer ? check_integer_chain(c) : check_slice_chain(c, unit);
 }
 
+/* Checks row i of a product table. seen: pairs of limbs that occurred before. */
 static bool check_row(const struct check *c, size_t i, unsigned char *seen)
 {
     const struct row *r = &c->n->row[i];
@@ -687,7 +695,7 @@ static bool check_products(const struct check *c)
            check_inside(c) && check_stated_order(c);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- operations that combine and store results ----------------------------------------------- */
 
 /* True if `limbs` repeats each of the distinct moduli once per digit of its residues. */
 static bool are_moduli_of(const struct dims_list *moduli, const struct dims_list *limbs)
@@ -804,6 +812,7 @@ static bool check_node(const struct check *c)
     return limber_verify_node(c) && check[c->n->op](c);
 }
 
+/* Checks the first line of a plan: promise, sizes, error bounds and the simulated unit. */
 static bool check_head(const struct plan *p, struct diag *d)
 {
     if ((int)p->promise < 0 || (int)p->promise >= PROMISES)

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* What a check of one value needs. */
 struct check {
     const struct plan *p;
     const struct node *n;   /* the value that is checked */
@@ -16,6 +17,7 @@ struct check {
 
 static inline bool bad(const struct check *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Reports what is wrong with the value; returns false. */
 static inline bool bad(const struct check *c, const char *format, ...)
 {
     char text[400];

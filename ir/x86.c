@@ -28,6 +28,7 @@ int limber_x86_limit(void)
 
 enum { EBX = 1, ECX = 2 };
 
+/* A feature of the CPU: leaf and register of CPUID, and the bit. */
 struct feature {
     const char *name;
     unsigned leaf, which, bit;
@@ -73,7 +74,7 @@ static uint64_t saved_state(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* Cached: CPUID traps in a virtual machine. */
+/* Reads CPUID once in a process, because it traps in a virtual machine. */
 static void read_cpuid(void)
 {
     const uint64_t ymm = 6, zmm = 0xe6;

@@ -2,6 +2,7 @@
  * A copy of C for calls that may fail after something was stored. */
 #include "jit/engine.h"
 
+/* The dense copy of C of group g. */
 static struct output_view backup_view(const struct backup *k, int64_t g)
 {
     const struct problem *p = k->p;

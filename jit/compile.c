@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The key has a fixed shape's strides, which are not part of its plan. */
+/* Makes the key of a stated plan.  It includes a fixed shape's strides, which are not part of the
+ * plan. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d)
@@ -37,6 +38,7 @@ const char *limber_promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
+/* The format of operand 0 or 1 of a plan. */
 static limber_format format_of_arg(const struct plan *p, int index)
 {
     for (size_t i = 0; i < p->nodes; i++)
@@ -88,6 +90,7 @@ bool limber_passes_traced(struct plan *p, const struct target *t, const char *na
     return ok;
 }
 
+/* Loads compiled bytes into the entry, as a kernel or as a function for one shape. */
 static bool load_kernel(const struct compile_job *m, const struct blob *bytes, struct entry *e,
                         struct diag *d)
 {
@@ -105,6 +108,7 @@ static bool is_damaged(const struct diag *d)
     return d->status != LIMBER_STATUS_NO_MEMORY && d->status != LIMBER_STATUS_DEVICE;
 }
 
+/* Compiles a plan to bytes: a kernel, or a function of one shape. */
 static bool generate_bytes(const struct compile_job *m, const struct plan *p,
                            const struct dump *dump, struct blob *bytes, struct diag *d)
 {
@@ -119,7 +123,7 @@ static bool generate_bytes(const struct compile_job *m, const struct plan *p,
     return ok;
 }
 
-/* ---- code ------------------------------------------------------------------------------------ */
+/* ---- code of a plan: from disk, or generated ------------------------------------------------- */
 
 /* Different plans often give the same code.  It is kept once, under a key of its own, in memory and
  * on disk.  On disk the entry of a plan is a reference: that key. */
@@ -129,6 +133,7 @@ struct coding {
     const unsigned char *key; /* NULL: the code serves this plan alone */
 };
 
+/* Loads code from disk; damaged code is removed there. */
 static bool code_from_disk(const struct coding *c, struct entry *e)
 {
     struct disk *disk = c->m->ctx->disk;
@@ -146,6 +151,7 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
     return ok;
 }
 
+/* Compiles the code and loads it into the entry. */
 static bool generate_code(const struct coding *c, struct entry *e, struct diag *d)
 {
     struct blob bytes = { 0 };
@@ -160,6 +166,7 @@ static bool generate_code(const struct coding *c, struct entry *e, struct diag *
     return ok;
 }
 
+/* The maker of entries in the cache of code: from disk, else compiled, and stored on disk. */
 static bool make_code(void *user, struct entry *e, struct diag *d)
 {
     struct coding *c = user;
@@ -184,6 +191,7 @@ static bool make_code(void *user, struct entry *e, struct diag *d)
     return ok;
 }
 
+/* Gets code that several plans share from the cache of code. */
 static bool get_code(struct coding *c, struct entry *e, struct diag *d)
 {
     struct kernel_cache *codes = c->m->ctx->codes;
@@ -200,6 +208,7 @@ static bool get_code(struct coding *c, struct entry *e, struct diag *d)
     return true;
 }
 
+/* Makes the key by which plans with equal code share it. */
 static bool make_code_key(const struct compile_job *m, const struct plan *p,
                           unsigned char key[KEY_BYTES], struct diag *d)
 {
@@ -257,6 +266,7 @@ static bool compile_and_dump(const struct coding *c, const struct dump *dump, st
     return ok;
 }
 
+/* Runs the passes over a stated plan, and makes its code. */
 static bool compile_plan(const struct compile_job *m, struct plan *p, struct entry *e,
                          struct diag *d)
 {
@@ -297,6 +307,7 @@ static bool compile_once(const struct compile_job *m, struct plan *p, struct ent
     return ok;
 }
 
+/* Reads a stated plan: one whose scheme has not been chosen yet. */
 static bool read_stated(struct plan *p, const char *text, struct diag *d)
 {
     return limber_plan_parse(p, text, d) && limber_plan_verify(p, d) &&
@@ -307,7 +318,7 @@ static bool read_stated(struct plan *p, const char *text, struct diag *d)
 
 /* ---- prebuilt code --------------------------------------------------------------------------- */
 
-/* Functions of one shape have no prebuilt code. */
+/* True if the library may have the code; functions of one shape have none there. */
 static bool may_be_prebuilt(const struct compile_job *m)
 {
     return m->machine->backend->prebuilt && m->code != CODE_SPECIALISED && !m->fixed &&
@@ -337,8 +348,9 @@ static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct d
     return ok;
 }
 
-/* ---- choice of the code ---------------------------------------------------------------------- */
+/* ---- choice between prebuilt and own code ---------------------------------------------------- */
 
+/* Compiles the plan, unless the job or the environment forbids compiling. */
 static bool compile_where_allowed(const struct compile_job *m, struct plan *p, struct entry *e,
                                   struct diag *d)
 {
@@ -355,6 +367,7 @@ static bool compile_where_allowed(const struct compile_job *m, struct plan *p, s
     return compile_once(m, p, e, d);
 }
 
+/* Makes the entry for the machine: from disk, from the library, or by compiling. */
 static bool make_on_machine(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
@@ -378,12 +391,13 @@ static bool make_on_machine(const struct compile_job *m, struct entry *e, struct
     return ok;
 }
 
+/* The arguments of make_here. */
 struct made {
     const struct compile_job *m;
     struct entry *e;
 };
 
-/* If the compiler is missing, the spare backend serves. */
+/* Makes the entry on the context's machine or, if its compiler is missing, on the spare backend. */
 static bool make_here(void *arg, struct diag *d)
 {
     const struct made *x = arg;

@@ -12,6 +12,7 @@
 struct binding;
 void limber_bindings_free(struct binding *list);
 
+/* A backend, and the machine that it computes on. */
 struct machine {
     const struct backend *backend;
     struct target target;
@@ -33,7 +34,8 @@ struct limber_context {
     struct background *background;
     struct shapes *shapes; /* functions for small products; NULL: none are made */
     limber_context *generic; /* the interpreter's context, for on_miss; NULL until it is needed */
-    limber_context *(*generic_of)(limber_context *); /* limber_context_generic */
+    /* makes or finds `generic` (limber_context_generic) */
+    limber_context *(*generic_of)(limber_context *);
     bool shared_pool; /* this is a generic context, whose pool belongs to its parent */
     struct disk *disk;
     char *dump_dir;
@@ -52,7 +54,7 @@ struct limber_context {
     struct recordable *recordable; /* kernel.c: calls made ready for stream capture */
     uint32_t ways; /* set of allowed ways */
     atomic_uint_fast64_t whole[64]; /* mixed.c: hashes of products that one plan computes best */
-    double brief; /* seconds: products predicted to take less are not partitioned, either */
+    double brief; /* seconds: products that are predicted to take less are not partitioned */
     int64_t prices; /* number of prices computed so far */
     struct priced *priced; /* kernel.c: list of plans with known price */
     struct table *tables; /* operators/elementwise.c: lookup tables of functions */

@@ -53,6 +53,7 @@ static bool is_short(const struct problem *p)
     return t <= LIMBER_SMALL_K && t * s->r <= LIMBER_SMALL_K && t * s->r * s->s <= LIMBER_SMALL_K;
 }
 
+/* True if the library has code for a convolution with one channel per group and short windows. */
 static bool is_served(const limber_context *ctx, const struct problem *p)
 {
     return p->groups == p->conv.sizes.c && ctx->machine.backend->depthwise && p->m > 0 &&
@@ -60,6 +61,7 @@ static bool is_served(const limber_context *ctx, const struct problem *p)
            !limber_simulates(&p->contract);
 }
 
+/* The reason why no depthwise code serves this call; NULL: some may. */
 static const char *common_refusal(const limber_context *ctx, const struct problem *p)
 {
     return p->shape && is_served_direction(p) && is_served(ctx, p) ?
@@ -67,6 +69,7 @@ static const char *common_refusal(const limber_context *ctx, const struct proble
                "it serves depthwise convolutions with short windows on CPUs";
 }
 
+/* The reason why this way does not serve the call; NULL: it does. */
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
@@ -126,6 +129,7 @@ static void describe_result(struct depthwise *d, int64_t channels, int64_t deep,
     d->to[4] = pixel;
 }
 
+/* Describes a convolution by sizes and strides, as the depthwise code takes it. */
 static void describe_conv(const struct problem *p, struct depthwise *d)
 {
     const struct conv_geometry *g = &p->conv.geometry;
@@ -178,6 +182,7 @@ static void describe_conv(const struct problem *p, struct depthwise *d)
         describe_back_dimension(p, d, of);
 }
 
+/* A depthwise convolution while its tasks run. */
 struct running {
     const struct problem *p;
     const struct backend *backend;
@@ -199,6 +204,7 @@ static void start_running(struct running *x, const limber_context *ctx, const st
     describe_conv(p, &x->d);
 }
 
+/* Divides the convolution into tasks; false: the library has no code for it. */
 static bool make_plan(const limber_context *ctx, const struct problem *p, const struct runner *all,
                       struct running *x)
 {
@@ -212,6 +218,7 @@ static bool make_plan(const limber_context *ctx, const struct problem *p, const 
 /* The caller's workspace may have any alignment. */
 enum { ALIGNED = 64, SLACK = ALIGNED - 1 };
 
+/* Gets memory for all workers: the caller's workspace if the queue gives one. */
 static bool alloc_rooms(limber_context *ctx, const struct problem *p, struct running *x)
 {
     if (!p->queue || !p->queue->workspace)
@@ -221,6 +228,7 @@ static bool alloc_rooms(limber_context *ctx, const struct problem *p, struct run
     return x->rooms != NULL;
 }
 
+/* Runs all tasks of a plan, each worker with memory of its own. */
 static bool run_tasks(limber_context *ctx, struct running *x,
                       void (*task)(void *arg, int64_t task, int worker))
 {
@@ -248,6 +256,7 @@ static void run_task(void *arg, int64_t task, int worker)
                                x->rooms + (size_t)worker * x->plan.room);
 }
 
+/* Fills the report of a finished call. */
 static void fill_report(const struct running *x, const char *scheme, double bound, struct report *r)
 {
     limber_report_library(r, x->backend->name, scheme, bound);
@@ -298,6 +307,7 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
            high - low[0] - low[1] <= p->fc.frac_bits + 1;
 }
 
+/* The reason why sums in pairs do not serve the call; NULL: they do. */
 static const char *exact_refuses(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
@@ -383,7 +393,7 @@ const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
                                                 .suits = sums_are_exact,
                                                 .workspace = workspace };
 
-/* ---- pairs ----------------------------------------------------------------------------------- */
+/* ---- sums in scaled pairs -------------------------------------------------------------------- */
 
 /* A row of the result is a product of the channel's filters and of the pixels that its windows
  * cover.  The code for small products sums it: in pairs of doubles, and exactly where these are
@@ -411,7 +421,8 @@ static bool can_use_wide_chains(const struct running *x)
            x->backend->depthwise->wide(&x->d, x->target, 0, NULL, NULL);
 }
 
-/* Tasks are rows of a channel of an image, or, with `wide`, whole channels. */
+/* Divides sums of pairs into tasks: rows of a channel of an image or, with `wide`, whole
+ * channels. */
 static void plan_pairs(const limber_context *ctx, const struct problem *p, struct running *x)
 {
     const struct runner all = limber_pool_runner(ctx->pool);

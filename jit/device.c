@@ -16,7 +16,7 @@ bool limber_device_holds(const limber_context *ctx, const void *p)
     return b->device_ops && p && b->device_ops->holds(p, ctx->machine.target.device);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- compiling and finding kernels ----------------------------------------------------------- */
 
 /* The source of a kernel that belongs to no plan. */
 struct source {
@@ -27,6 +27,8 @@ struct source {
     size_t size;
 };
 
+/* Loads a kernel from the cache on disk; not while kernels are dumped, since that shows all
+ * stages. */
 static bool load_from_disk(limber_context *ctx, struct entry *e)
 {
     struct diag ignored = { 0 };
@@ -43,6 +45,7 @@ static bool load_from_disk(limber_context *ctx, struct entry *e)
     return ok;
 }
 
+/* Compiles a scan's or an epilogue's kernel for the device, and loads it. */
 static bool compile_source(struct entry *e, const struct source *m, struct diag *d)
 {
     const struct device_ops *ops = e->backend->device_ops;
@@ -66,6 +69,7 @@ static bool compile_source(struct entry *e, const struct source *m, struct diag 
     return ok;
 }
 
+/* The maker of entries for kernels that belong to no plan. */
 static bool make(void *user, struct entry *e, struct diag *d)
 {
     const struct source *m = user;
@@ -99,7 +103,7 @@ static bool get_kernel(struct source *m, struct entry **e, struct diag *d)
     return limber_kernels_get(m->ctx->memory, m->key, m->size, kernel_maker, e, &cached, d);
 }
 
-/* ---- the scan -------------------------------------------------------------------------------- */
+/* ---- scans by the device --------------------------------------------------------------------- */
 
 bool limber_device_records(const limber_context *ctx, const limber_queue *q)
 {
@@ -173,7 +177,7 @@ bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *
     return limber_device_scans(ctx, &s, 1, f, q, d);
 }
 
-/* ---- terms of a sum -------------------------------------------------------------------------- */
+/* ---- terms of a complex sum, by the device --------------------------------------------------- */
 
 bool limber_device_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
                          const limber_queue *q, struct diag *d)
@@ -188,7 +192,7 @@ bool limber_device_terms(limber_context *ctx, const struct terms_job *j, limber_
     return ok;
 }
 
-/* ---- sums of magnitudes ---------------------------------------------------------------------- */
+/* ---- sums of magnitudes, by the device ------------------------------------------------------- */
 
 bool limber_device_weigh(limber_context *ctx, const struct weigh_job *j, limber_format f,
                          const limber_queue *q, struct diag *d)
@@ -203,7 +207,7 @@ bool limber_device_weigh(limber_context *ctx, const struct weigh_job *j, limber_
     return ok;
 }
 
-/* ---- three products -------------------------------------------------------------------------- */
+/* ---- three products for a complex one, by the device ----------------------------------------- */
 
 bool limber_device_sums(limber_context *ctx, struct sums_job *j, limber_format f,
                         const limber_queue *q, struct diag *d)
@@ -231,7 +235,7 @@ bool limber_device_pairs(limber_context *ctx, const struct pairs_job *j, limber_
     return ok;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps, by the device -------------------------------------------------------------------- */
 
 bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, struct entry **e,
                            struct diag *d)
@@ -273,7 +277,7 @@ bool limber_device_steps(limber_context *ctx, struct entry *e, const struct epil
     return e->backend->device_ops->steps(e->kernel, steps, ctx->machine.target.device, q, d);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory of the device -------------------------------------------------------------------- */
 
 bool limber_device_alloc(limber_context *ctx, void **p, size_t bytes, const char *what,
                          const limber_queue *q, struct diag *d)

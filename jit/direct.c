@@ -31,6 +31,7 @@ static bool is_short(int64_t m, int64_t n, int64_t k)
            m * n <= SHORT_MOST;
 }
 
+/* The reason why this way does not serve the call; NULL: it does. */
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
@@ -67,7 +68,7 @@ struct direct {
     atomic_bool refused; /* out: there is no code for this machine */
 };
 
-/* Computes some rows of one product of the groups. */
+/* Task: computes some rows of one product of the groups. */
 static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     struct direct *x = arg;

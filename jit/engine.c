@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The arguments of a call or of its planning, which run on a large enough stack. */
 struct running {
     limber_context *ctx;
     const struct problem *p;
@@ -15,6 +16,7 @@ struct running {
     struct phases *phases;
 };
 
+/* Runs a call, with a simulated unit's statistics if it has any. */
 static bool run_here(void *arg, struct diag *d)
 {
     const struct running *r = arg;
@@ -42,6 +44,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool 
            limber_ways_workspace(&x, batch, least, best);
 }
 
+/* Plans a call without running it. */
 static bool plan_here(void *arg, struct diag *d)
 {
     const struct running *x = arg;
@@ -110,7 +113,7 @@ struct code_range limber_engine_compiler(void *context)
     return b->compiler ? b->compiler() : (struct code_range){ 0, 0 };
 }
 
-/* ---- phases ---------------------------------------------------------------------------------- */
+/* ---- phases of a convolution with strides ---------------------------------------------------- */
 
 /* Gets the kernel of a phase; *ready is false while it is being made. */
 static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, bool *ready,
@@ -134,6 +137,7 @@ static void end_phase(limber_context *ctx, const struct phase *x, const struct s
         limber_specialise_later(ctx, &x->key, s->e, x->report.seconds_run);
 }
 
+/* Gets the kernels of all phases, then launches them together. */
 static bool run_phases(void *arg, struct diag *d)
 {
     const struct running *r = arg;

@@ -67,8 +67,9 @@ void limber_output_copy(const struct output_view *to, const struct output_view *
                    (size_t)size);
 }
 
-/* ---- one task per group ---------------------------------------------------------------------- */
+/* ---- groups of a convolution, one task each -------------------------------------------------- */
 
+/* A function that is called for all groups, and the first failure. */
 struct sharing {
     bool (*fn)(void *arg, int64_t g, int worker, struct diag *d);
     void *arg;
@@ -77,6 +78,7 @@ struct sharing {
     atomic_bool failed;
 };
 
+/* Task: runs fn for group g; keeps the first failure. */
 static void run_group(void *arg, int64_t g, int worker)
 {
     struct sharing *s = arg;

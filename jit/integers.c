@@ -19,6 +19,7 @@ enum {
     TASK = 1 << 16 /* multiply-adds of a task, at least */
 };
 
+/* The reason why this way does not serve the call; NULL: it does. */
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     if (p->contract.promise != LIMBER_CONTRACT_NATIVE || p->contract.scheme || p->roundings)
@@ -58,7 +59,7 @@ static bool suits(struct attempt *x)
            sampled_bits(&a, p->fa, p->m, p->k) + sampled_bits(&b, p->fb, p->n, p->k) > BITS;
 }
 
-/* ---- loops ----------------------------------------------------------------------------------- */
+/* ---- loops over vectors and matrices --------------------------------------------------------- */
 
 /* Runs `work` with v the element of each i < n, which lie `step` apart. */
 #define EACH(type, work) \
@@ -171,6 +172,7 @@ static void run_matrix(const struct problem *p, const struct view *a, const stru
         }
 }
 
+/* Task: computes some rows of one group's product. */
 static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     const struct integers *x = arg;

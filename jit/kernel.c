@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Fills the report from the facts of a plan. */
 static void report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f)
 {
@@ -24,7 +25,7 @@ static void report_facts(struct report *r, const limber_context *ctx, const stru
     r->cost = f->cost * work / limber_pool_runner(ctx->pool).workers;
 }
 
-/* ---- scan and key of an attempt -------------------------------------------------------------- */
+/* ---- an attempt's scan and key --------------------------------------------------------------- */
 
 bool limber_attempt_scan(struct attempt *x)
 {
@@ -41,8 +42,9 @@ bool limber_attempt_scan(struct attempt *x)
     return true;
 }
 
-/* ---- prices for partitions ------------------------------------------------------------------- */
+/* ---- prices that partitions ask for ---------------------------------------------------------- */
 
+/* A plan whose price is known. */
 struct priced {
     struct priced *next;
     struct price price;
@@ -61,6 +63,7 @@ void limber_priced_free(struct priced *list)
     }
 }
 
+/* Finds the price of a plan that was computed before. */
 static bool find_known_price(limber_context *ctx, const struct kernel_key *key, struct price *price)
 {
     size_t size = limber_kernel_key_size(key);
@@ -75,6 +78,7 @@ static bool find_known_price(limber_context *ctx, const struct kernel_key *key, 
     return at != NULL;
 }
 
+/* Keeps the price of a plan for later questions. */
 static void keep_price(limber_context *ctx, const struct kernel_key *key, const struct price *price)
 {
     struct priced *new = malloc(sizeof *new);
@@ -92,6 +96,7 @@ static void keep_price(limber_context *ctx, const struct kernel_key *key, const 
     pthread_mutex_unlock(&ctx->lock);
 }
 
+/* Computes the price of a key's plan by running the passes on it. */
 static bool compute_price(limber_context *ctx, const struct kernel_key *key, struct price *price,
                           struct diag *d)
 {
@@ -146,7 +151,7 @@ void limber_recordable_free(struct recordable *list)
     }
 }
 
-/* found: NULL, or out: whether the entry existed. */
+/* Gets the entry of a key, and makes it if needed. found: NULL, or out: whether it existed. */
 bool limber_entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
                      bool *found, struct diag *d)
 {
@@ -207,6 +212,8 @@ static bool load_guard(limber_context *ctx, const struct recordable *w, struct g
     return true;
 }
 
+/* Keeps a call's keys for captures, and loads its kernels. full: the key after a scan of the
+ * operands. */
 static bool add_recordable(limber_context *ctx, const struct problem *p,
                            const struct kernel_key *full, struct diag *d)
 {
@@ -295,7 +302,8 @@ static bool may_interpret(limber_context *ctx, const struct problem *p, const st
     return !*why || limber_fail(d, LIMBER_STATUS_DEVICE, "%s", why);
 }
 
-/* r may be NULL. */
+/* Gets the kernel of a key, unless the caller does not want what would compute. r: NULL, or gets
+ * its facts. */
 static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                        struct entry **e, struct report *r, struct diag *d)
 {
@@ -376,6 +384,8 @@ static bool run_one_kernel(limber_context *ctx, const struct problem *p, struct 
     return ok;
 }
 
+/* Runs a call while its kernel is being compiled: refuses it, or interprets rows until the kernel
+ * is there. */
 static bool run_while_compiling(limber_context *ctx, const struct problem *p,
                                 const struct scan_result *f, const struct kernel_key *key,
                                 struct report *r, struct diag *d)
@@ -433,7 +443,8 @@ bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *
     return !*ready || find_entry(ctx, s->p, key, &s->e, s->report, d);
 }
 
-/* several: one of several launches, which share memory. */
+/* Bytes of workspace with this kernel. several: it is one of several launches, which share
+ * memory. */
 static bool workspace_of(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                          bool several, size_t *least, size_t *best, struct diag *d)
 {
@@ -482,6 +493,7 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
            workspace_of(ctx, p, &key, true, least, best, d);
 }
 
+/* Runs the passes over a key's plan and writes each stage to `out`; fills the report's facts. */
 static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                        struct text *out, struct report *r, struct diag *d)
 {
@@ -551,7 +563,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
     return true;
 }
 
-/* ---- the way --------------------------------------------------------------------------------- */
+/* ---- kernels as a way to compute a call ------------------------------------------------------ */
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {

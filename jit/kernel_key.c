@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* Puts the attributes of one operand's class into the key. */
 static void key_mask(struct kernel_key *key, int side, const struct node *class)
 {
     for (int i = 0; i < MASK_ATTRS; i++) {
@@ -99,6 +100,7 @@ static struct type type_of(limber_format f, const char *letters)
     return t;
 }
 
+/* Adds an operand's node, with the attributes that the key has of its mask. */
 static int add_arg(struct plan *p, const struct kernel_key *key, const char *name, int index,
                    int side, struct type t)
 {
@@ -113,6 +115,7 @@ static int add_arg(struct plan *p, const struct kernel_key *key, const char *nam
     return at;
 }
 
+/* Adds the product's node and its operands. */
 static int add_gemm(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                     struct type exact)
 {
@@ -149,7 +152,8 @@ static const char *result_letters(const struct kernel_key *key)
                        "mn";
 }
 
-/* Operand 0 of the node is the image under the windows, the products' right operand. */
+/* Adds a convolution's node.  Its operand 0 is the image under the windows, the products' right
+ * operand. */
 static int add_conv(struct plan *p, const struct kernel_key *key, struct type exact)
 {
     static const struct direction {
@@ -167,7 +171,7 @@ static int add_conv(struct plan *p, const struct kernel_key *key, struct type ex
     return y >= 0 && limber_conv_write(p, &p->node[y], &key->geometry) ? y : -1;
 }
 
-/* fixed: NULL, or the shape. */
+/* Makes the stated plan of a key. fixed: NULL, or the shape of a function. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d)
 {

@@ -50,6 +50,7 @@ static size_t workspace_limit(const limber_context *ctx, const struct problem *p
            ((size_t)(limber_runner_busy(&all) + all.workers) << 23);
 }
 
+/* Stands for a pool: runs all tasks on the calling thread. */
 static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
@@ -127,6 +128,7 @@ enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const s
     return way;
 }
 
+/* Writes into the kernel's dump which way a launch of it takes. */
 static void dump_way(limber_context *ctx, const struct step *s)
 {
     const struct entry *e = s->e;
@@ -147,8 +149,9 @@ static void dump_way(limber_context *ctx, const struct step *s)
     limber_trace_clear(&trace);
 }
 
-/* ---- launches -------------------------------------------------------------------------------- */
+/* ---- launches of one call -------------------------------------------------------------------- */
 
+/* The launches of one call's groups. */
 struct launching {
     limber_context *ctx;
     const struct problem *p; /* the problem as it is launched */
@@ -180,6 +183,7 @@ static void add_counts(struct unit_counts *sum, const struct unit_counts *c)
         to[i] += from[i];
 }
 
+/* Adds what one launch reports to the sums of all groups. */
 static void add_call(struct launching *l, const struct call *call)
 {
     pthread_mutex_lock(&l->lock);
@@ -196,6 +200,7 @@ static void add_call(struct launching *l, const struct call *call)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The backend's call for group g, with its masks, maps and kept limbs. */
 static struct call call_of(const struct launching *l, int64_t g, struct keeping of[2])
 {
     const struct problem *p = l->p;
@@ -339,8 +344,9 @@ bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct gu
     return run_step(ctx, s, false, guard, NULL, d);
 }
 
-/* ---- all launches of a call, or none --------------------------------------------------------- */
+/* ---- either all launches of a call, or none -------------------------------------------------- */
 
+/* Runs the steps one after another. memory: for each launch, or NULL: launches take their own. */
 static bool run_steps(limber_context *ctx, struct step *s, int count,
                       const struct launch_memory *memory, struct diag *d)
 {

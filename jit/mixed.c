@@ -17,6 +17,7 @@
 
 enum { TILE_SHIFT = 8 };    /* tiles along k of 256 elements, the kernels' granularity */
 
+/* A product that may be divided into parts. */
 struct mixing {
     limber_context *ctx;
     const struct problem *p;
@@ -28,8 +29,9 @@ struct mixing {
     double workers;
 };
 
-/* ---- deciding -------------------------------------------------------------------------------- */
+/* ---- prices of parts ------------------------------------------------------------------------- */
 
+/* The problem of a part of m rows and n columns, for prices. scheme: that of its tiles, or "". */
 static struct problem sized_problem(const struct mixing *x, int64_t m, int64_t n,
                                     const char *scheme, int roundings)
 {
@@ -48,6 +50,7 @@ static struct problem sized_problem(const struct mixing *x, int64_t m, int64_t n
     return part;
 }
 
+/* The price of a part with these masks, for the partition. */
 static bool part_price(void *user, const struct mask *a, const struct mask *b, const char *scheme,
                        int roundings, struct price *out, struct diag *d)
 {
@@ -99,6 +102,7 @@ static void keep_whole(const struct mixing *x, uint64_t hash)
     atomic_store_explicit(hash_slot(x, hash), hash, memory_order_relaxed);
 }
 
+/* Asks for the best partition. *worth: it is cheaper than one plan. */
 static bool decide_partition(struct mixing *x, const struct mask *a, const struct mask *b,
                              struct partition *parts, bool *worth, struct diag *d)
 {
@@ -137,8 +141,9 @@ static bool decide_partition(struct mixing *x, const struct mask *a, const struc
     return true;
 }
 
-/* ---- running and planning -------------------------------------------------------------------- */
+/* ---- planning the parts and running them ----------------------------------------------------- */
 
+/* Adds a part's report to that of the whole product. */
 static void add_report(const struct mixing *x, struct report *all, const struct report *r,
                        const struct partition_part *part, const struct mask *a,
                        const struct mask *b)
@@ -226,6 +231,7 @@ static bool prepare_part(const struct mixing *x, const struct partition *parts,
     return true;
 }
 
+/* Plans the parts for a text, or for a report that runs nothing. */
 static bool plan_parts(struct mixing *x, const struct partition *parts, struct report *report,
                        struct diag *d)
 {
@@ -279,6 +285,7 @@ static bool run_parts(struct mixing *x, const struct partition *parts, struct re
     return ok;
 }
 
+/* Derives the whole product's figures from those of the parts. scan: seconds. */
 static void finish_report(struct report *r, const struct problem *p, double scan)
 {
     double u = limber_format_roundoff(p->fc), all = (double)p->m * (double)p->n;
@@ -345,8 +352,9 @@ static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
     return ok;
 }
 
-/* ---- the way --------------------------------------------------------------------------------- */
+/* ---- parts as a way to compute a call -------------------------------------------------------- */
 
+/* The reason why parts do not serve the call; NULL: they may. */
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     if ((p->queue && p->queue->capture) || limber_device_records(ctx, p->queue))

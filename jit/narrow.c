@@ -58,6 +58,7 @@ static bool is_exact_anyway(const struct problem *p)
            p->fc.size == 8 && p->m >= OFTEN && p->n >= OFTEN && p->k >= OFTEN;
 }
 
+/* The reason why this way does not serve the call; NULL: it does, if the data hold bytes. */
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     const struct backend *b = ctx->machine.backend;
@@ -92,6 +93,7 @@ static void set_tensors(const struct problem *p, struct job *j)
     j->rows = j->of[0].lines = j->of[1].lines = 1;
 }
 
+/* Sets an operand's dense lines, along k or across it; false: it has none. */
 static bool set_matrix(struct narrowed *x, const struct view *v, int64_t lines, int64_t k)
 {
     x->lines = v->p == 1 ? lines : k;
@@ -100,6 +102,7 @@ static bool set_matrix(struct narrowed *x, const struct view *v, int64_t lines, 
     return (v->p == 1 || v->line == 1) && x->step >= x->length;
 }
 
+/* Sets both operands and the result of a matrix product; false: their layout is not served. */
 static bool set_matrices(const struct problem *p, struct job *j)
 {
     j->rows = p->m;
@@ -109,7 +112,7 @@ static bool set_matrices(const struct problem *p, struct job *j)
            set_matrix(&j->of[1], &p->b, p->n, p->k);
 }
 
-/* ---- a sample of the data -------------------------------------------------------------------- */
+/* ---- do some elements of the data look like bytes? ------------------------------------------- */
 
 static double element_value(const struct narrowed *x, int64_t i)
 {
@@ -166,9 +169,9 @@ static bool is_narrow(struct narrowed *x, bool may_be_unsigned)
     return x->state != NARROW_none && x->exponent >= -FAR && x->exponent <= FAR;
 }
 
-/* ---- conversions ----------------------------------------------------------------------------- */
+/* ---- conversion of floats to bytes ----------------------------------------------------------- */
 
-/* A task is a part of a long line, or several short lines. */
+/* Number of tasks of a line; several short lines share a task. */
 static int64_t parts_per_line(int64_t length)
 {
     return (length + TASK - 1) / TASK;
@@ -188,6 +191,7 @@ struct piece {
     int64_t first, end, at, count; /* lines; elements of each */
 };
 
+/* The lines and elements that a task converts. */
 static struct piece piece_of(int64_t lines, int64_t length, int64_t task)
 {
     const int64_t parts = parts_per_line(length), each = lines_per_task(length);
@@ -287,6 +291,7 @@ static void run_widen(void *arg, int64_t task, int worker)
                                  .to_step = j->c.row });
 }
 
+/* Runs tasks on the pool, or here if there is little to do. */
 static void run_all(limber_context *ctx, int64_t tasks, void (*task)(void *, int64_t, int),
                     struct job *j)
 {
@@ -299,6 +304,7 @@ static void run_all(limber_context *ctx, int64_t tasks, void (*task)(void *, int
             task(j, i, 0);
 }
 
+/* Converts both operands; false: some element is no such byte. */
 static bool convert_operands(limber_context *ctx, struct job *j)
 {
     for (int i = 0; i < 2; i++) {
@@ -314,7 +320,7 @@ static bool convert_operands(limber_context *ctx, struct job *j)
     return !j->other;
 }
 
-/* ---- the product ----------------------------------------------------------------------------- */
+/* ---- the product of the bytes ---------------------------------------------------------------- */
 
 /* The view of the dense bytes. */
 static struct view view_of(const struct problem *p, const struct view *v, const struct narrowed *x,
@@ -500,7 +506,7 @@ static enum ran run(struct attempt *x)
     return limber_ran(ok);
 }
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- what would be computed: plans of this way ----------------------------------------------- */
 
 /* True if all elements of an operand are representable as bytes. */
 static bool are_bytes(const struct job *j, const struct narrowed *x)

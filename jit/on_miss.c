@@ -19,6 +19,7 @@ static bool has_rows(const limber_context *ctx, const struct problem *p)
            (double)p->n * (double)p->k <= ROW;
 }
 
+/* The problem of rows [first, first + count) of C. */
 static struct problem rows_of(const struct problem *p, int64_t first, int64_t count)
 {
     struct problem part = *p;

@@ -70,7 +70,7 @@ void limber_cut_clear(struct cut *cut)
         memset(cut, 0, sizeof *cut);
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- a partition as text --------------------------------------------------------------------- */
 
 static int64_t run_length(const unsigned char *group, int64_t i, int64_t n)
 {

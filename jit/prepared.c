@@ -12,8 +12,9 @@ static int64_t mask_count(const struct limber_prepared *o)
     return o->parts * o->groups;
 }
 
-/* ---- limbs ----------------------------------------------------------------------------------- */
+/* ---- limbs that a prepared operand keeps ----------------------------------------------------- */
 
+/* Frees the limbs that *at points to, and takes them out of the list. */
 static void drop_limbs(struct limber_prepared *o, struct limbs **at)
 {
     struct limbs *l = *at;
@@ -41,6 +42,7 @@ static bool make_room(struct limber_prepared *o, size_t bytes)
     return bytes <= o->bound;
 }
 
+/* Adds an empty entry for a kernel's limbs; NULL: they do not fit the limit. */
 static struct limbs *add_limbs(struct limber_prepared *o, const struct keeping *of, int variant,
                                size_t bytes)
 {
@@ -121,9 +123,10 @@ const struct keeper *limber_operand_keeper(limber_prepared *o, const struct fact
     return &of->keeper;
 }
 
-/* ---- the mask -------------------------------------------------------------------------------- */
+/* ---- the mask that it keeps ------------------------------------------------------------------ */
 
-/* A probe would stop at a line that is wide. */
+/* The mask of one group and part.  A probe would have stopped at a line that is wide, so it counts
+ * as not scanned. */
 void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth)
 {
@@ -139,6 +142,7 @@ void limber_prepared_begin(struct limber_prepared *o)
     limber_at_fork(&o->at_fork);
 }
 
+/* Scans lines of the operand, on the device if it lies there. */
 static bool scan_lines(const struct limber_prepared *o, const struct view *v, int64_t lines,
                        int64_t length, struct mask *m, struct diag *d)
 {
@@ -171,6 +175,7 @@ static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag
     return true;
 }
 
+/* Scans one group of the operand. */
 static bool scan_group(const struct limber_prepared *o, int64_t group, struct diag *d)
 {
     const limber_matrix *x = &o->x;

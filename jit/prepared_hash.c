@@ -7,6 +7,7 @@
 
 enum { HASHED = 1 << 16 };     /* elements of a task */
 
+/* A matrix that is hashed by several tasks. */
 struct hashing {
     const limber_matrix *x;
     int64_t outer, inner; /* numbers of elements; the inner stride is the smaller one */
@@ -15,6 +16,7 @@ struct hashing {
     XXH128_hash_t *hash;
 };
 
+/* Hashes n elements of `size` bytes that are `step` apart, through a buffer. */
 static void hash_apart(XXH3_state_t *state, const char *at, int64_t n, int64_t step, size_t size)
 {
     char buffer[4096];
@@ -29,6 +31,7 @@ static void hash_apart(XXH3_state_t *state, const char *at, int64_t n, int64_t s
     }
 }
 
+/* Task: hashes some of the outer indices. */
 static void hash_some(void *arg, int64_t task, int worker)
 {
     const struct hashing *h = arg;

@@ -15,12 +15,13 @@ struct limbs {
     struct limbs *next;
     unsigned char key[KEY_BYTES];
     int side, variant;
-    int64_t place; /* limber_kept_place */
+    int64_t place; /* which part of the operand the limbs belong to (limber_kept_place) */
     size_t bytes;
     int users;
     uint64_t tick;              /* time of the last use, in uses of the operand */
 };
 
+/* A prepared operand. checks: each use compares the hash of its elements. */
 struct limber_prepared {
     limber_context *ctx;
     limber_matrix x;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+/* What the engine reports of a call; limber_report has the meaning of most fields. */
 struct report {
     char scheme[32], backend[16], kernel[33];
     int rows, pruned;

@@ -47,6 +47,7 @@ void limber_call_log(const limber_context *ctx, const struct problem *p, const s
     limber_text_clear(&t);
 }
 
+/* Tries the ways in their order until one computes the problem. */
 static bool run_ways(limber_context *ctx, const struct problem *p, struct report *r, struct diag *d)
 {
     struct attempt x; /* fields that are not set here are set by the ways that use them */

@@ -87,7 +87,7 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
     return NULL;
 }
 
-/* ---- the background thread ------------------------------------------------------------------- */
+/* ---- the background thread's jobs ------------------------------------------------------------ */
 
 /* A place for a shape; NULL if the shape has one already or all are taken. */
 static struct place *free_place(struct place *set, const struct product_shape *s)

@@ -16,6 +16,7 @@ struct made {
     limber_kernel code;
 };
 
+/* A table of functions for one shape.  A shape has one set of places, found by its hash. */
 struct shapes {
     struct place {
         _Atomic(struct made *) made;

@@ -19,6 +19,7 @@ static bool starts_from_c(const struct problem *p)
     return p->beta && !limber_scalar(p->beta, p->fc, 1) && !p->alpha;
 }
 
+/* Checks that operands and C of an integer unit have its formats. */
 static bool check_integer(const struct problem *p, struct diag *d)
 {
     const limber_unit *u = p->contract.unit;
@@ -59,7 +60,8 @@ static bool run_integer(limber_context *ctx, const struct problem *p, struct rep
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
-/* Integer units lose nothing, so nothing is counted. */
+/* Runs a simulated unit without its statistics.  Integer units lose nothing, so nothing is
+ * counted. */
 static bool run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                       struct unit_counts *counts, struct diag *d)
 {
@@ -74,7 +76,7 @@ static bool run_plain(limber_context *ctx, const struct problem *p, struct repor
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
-/* Statistics are computed by the host. */
+/* Checks that all matrices lie in host memory, where statistics are computed. */
 static bool check_statistics(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
     for (int64_t g = 0; g < p->groups; g++)
@@ -87,7 +89,7 @@ static bool check_statistics(const limber_context *ctx, const struct problem *p,
     return true;
 }
 
-/* C is complete before the statistics are computed. */
+/* Runs the problem, and computes the statistics once C is complete. */
 static bool run_counted(limber_context *ctx, const struct problem *p, struct report *report,
                         struct diag *d)
 {

@@ -33,6 +33,7 @@ static bool is_served(const struct problem *p, double *allowed)
     return ok;
 }
 
+/* The reason why this way does not serve the call; NULL: it does. */
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     double allowed;
@@ -62,6 +63,7 @@ bool limber_check_small(const limber_context *ctx, const struct problem *p, stru
                        WORK, NATIVE_BITS, NATIVE_WORK, LIMBER_SMALL_K);
 }
 
+/* A small product while its tasks run. */
 struct small {
     limber_context *ctx;
     const struct problem *p;
@@ -70,6 +72,7 @@ struct small {
     atomic_llong slow; /* elements that were summed again, exactly */
 };
 
+/* Task: computes some results, or a whole group, by sums of pairs. */
 static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     struct small *s = arg;

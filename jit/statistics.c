@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- distributions ------------------------------------------------------------------------- */
+/* ---- distributions of magnitudes ----------------------------------------------------------- */
 
 /* Adds x.  Mean and variance are running (Welford); until the end, variance is a sum of squares. */
 static void add_value(limber_distribution *d, double x)
@@ -49,7 +49,7 @@ static void finish_distribution(limber_distribution *d)
     d->variance = n > 0 ? d->variance / (double)n : 0;
 }
 
-/* ---- operands as matrices -------------------------------------------------------------------- */
+/* ---- operands as matrices of doubles --------------------------------------------------------- */
 
 /* Copies of one group: lines of k doubles, as given and as loaded, and two products of C's size. */
 struct copies {
@@ -58,6 +58,7 @@ struct copies {
     int64_t *nonzero[2]; /* [k]: number of lines whose element there is not zero */
 };
 
+/* Allocates rows x cols numbers; NULL: no memory, or too many. */
 static double *alloc_doubles(int64_t rows, int64_t cols)
 {
     size_t n;
@@ -68,6 +69,7 @@ static double *alloc_doubles(int64_t rows, int64_t cols)
     return malloc(n * sizeof(double));
 }
 
+/* Allocates the copies that the statistics need. compare: those for a product in binary64, too. */
 static bool copies_new(struct copies *c, const struct problem *p, bool compare, struct diag *d)
 {
     memset(c, 0, sizeof *c);
@@ -125,6 +127,7 @@ static double element_value(limber_format f, const char *at)
     return limber_format_value(f, at);
 }
 
+/* Task: converts line i, as given and as the unit loads it. */
 static void load_line(void *arg, int64_t i, int worker)
 {
     const struct loading *l = arg;
@@ -154,6 +157,7 @@ static void add_lines(limber_distribution *d, int64_t *nonzero, const double *x,
         }
 }
 
+/* Loads one side of a group, and adds its elements to the distribution. */
 static bool load_side(limber_context *ctx, const struct problem *p, int side, int64_t group,
                       struct copies *c, limber_distribution *d, int64_t *nonzero, struct diag *diag)
 {
@@ -179,7 +183,7 @@ static bool load_side(limber_context *ctx, const struct problem *p, int side, in
     return true;
 }
 
-/* ---- comparison ------------------------------------------------------------------------------ */
+/* ---- comparison with a product in FP64 ------------------------------------------------------- */
 
 /* to = a b in binary64. */
 static bool multiply(limber_context *ctx, const struct problem *p, const double *a, const double *b,
@@ -202,11 +206,13 @@ static bool multiply(limber_context *ctx, const struct problem *p, const double 
     return limber_engine_run_plain(ctx, &q, NULL, d);
 }
 
+/* Sums of |c - exact| and of |exact| over the finite elements, and their number. */
 struct distance {
     double far, size;
     int64_t count;
 };
 
+/* Compares C with the product in binary64, and adds both to their distributions. */
 static void compare_results(const struct problem *p, int64_t group, const struct copies *c,
                             limber_distribution *result, limber_distribution *wide,
                             struct distance *far)
@@ -229,6 +235,7 @@ static void compare_results(const struct problem *p, int64_t group, const struct
         }
 }
 
+/* Derives the statistics from the sums of all groups. */
 static void finish_comparison(const struct problem *p, limber_statistics *s,
                               limber_distribution *wide, const struct distance *far)
 {
@@ -245,6 +252,7 @@ static void finish_comparison(const struct problem *p, limber_statistics *s,
     s->relative = plain && far->size > 0 ? far->far / far->size : NAN;
 }
 
+/* Copies the kernel's counters. */
 static void take_counts(limber_statistics *s, const struct problem *p, const struct unit_counts *c)
 {
     s->products = p->m * p->n * p->k * p->groups;

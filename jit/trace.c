@@ -136,6 +136,7 @@ void limber_trace_pass(void *trace, const char *pass, const struct plan *p)
             limber_trace_stage(trace, (int)i + 1, pass, p);
 }
 
+/* Adds the line "traffic": bytes moved for m = n = k = 512, 2048 and 8192. */
 static void add_traffic(struct text *out, const struct plan *p, const struct target *t)
 {
     const struct traffic small = limber_traffic(p, t, 512), middle = limber_traffic(p, t, 2048),

@@ -46,6 +46,7 @@ static bool converts(const struct problem *p)
            !limber_format_equal(p->fb, p->fc);
 }
 
+/* The reason why this way does not serve the call; NULL: it does. */
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     if (!limber_has_vector(p))
@@ -72,7 +73,7 @@ static double join(const struct scaling *f, double sum, double c)
     return y - y == 0 ? y : limber_blend(f->alpha, sum, f->beta, c);
 }
 
-/* C may lie at any address. */
+/* Stores sums to C, which may lie at any address. */
 static void store(const struct vectors *x, const void *sum, int64_t rows, char *c)
 {
     const struct scaling *f = &x->scaling;
@@ -117,7 +118,7 @@ static void convert(const struct vectors *x, limber_format f, const char *from, 
     }
 }
 
-/* Rows first to end of one product, whose operands are converted block by block. */
+/* Computes rows [first, end) of one product, whose operands are converted block by block. */
 static void run_converted(const struct vectors *x, int64_t first, int64_t end, const char *a,
                           const char *v, char *c)
 {
@@ -153,7 +154,7 @@ static void run_converted(const struct vectors *x, int64_t first, int64_t end, c
     }
 }
 
-/* Some rows of one product of the groups. */
+/* Task: computes some rows of one group's product. */
 static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     const struct vectors *x = arg;

@@ -19,11 +19,12 @@ static const struct way *const ways[] = {
     NULL,
 };
 
-/* ---- LIMBER_WAYS ----------------------------------------------------------------------------- */
+/* ---- the variable LIMBER_WAYS ---------------------------------------------------------------- */
 
 /* Ways that LIMBER_WAYS cannot take out: without them some calls could not be computed. */
 static const uint32_t needed = 1 << WAY_packed | 1 << WAY_inside | 1 << WAY_interpreter;
 
+/* Fails with the list of names that LIMBER_WAYS may have. */
 static bool unknown(const char *name, int length, struct diag *d)
 {
     struct text list = { 0 };
@@ -69,7 +70,7 @@ bool limber_ways_read(const char *text, uint32_t *out, struct diag *d)
     return true;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running a way, perhaps transposed ------------------------------------------------------- */
 
 /* Kernels store along rows, so if C's columns are contiguous, C^T = B^T A^T is computed.  Native
  * sums have the same bits either way. */
@@ -98,7 +99,7 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
     return turned;
 }
 
-/* ---- down the list --------------------------------------------------------------------------- */
+/* ---- ways in order until one serves the call ------------------------------------------------- */
 
 /* Sets the fields of an attempt that ways with a plan read. */
 static void begin_plans(struct attempt *x)

@@ -107,6 +107,7 @@ static double open_ns(const struct plan *p, const struct target *t)
     return paired ? ldexp(4 * vectors, k - paired) : 0;
 }
 
+/* Predicted nanoseconds to combine and round one element of C. */
 static double combine_ns(const struct plan *p, const struct node *products,
                          const struct node *combine)
 {
@@ -176,6 +177,7 @@ static bool can_split_in_kernel(const struct plan *p, const struct target *t, st
                                    "split=inside: %s has no kernel for that", t->backend);
 }
 
+/* Tries a scheme on a copy of the plan; *cost: predicted seconds for 2^30 multiply-adds. */
 static bool try_one(const struct plan *p, const struct scheme *s, const struct target *t,
                     struct price *price, double *cost, struct diag *why)
 {
@@ -198,6 +200,7 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
     return ok;
 }
 
+/* Reports that no scheme serves. only: the reason of the scheme that was asked for. */
 static bool none(struct plan *p, const struct diag *only, struct diag *d)
 {
     if (p->wanted)

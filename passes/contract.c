@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- validation ------------------------------------------------------------------------------ */
+/* ---- checks of a contract -------------------------------------------------------------------- */
 
 /* Are k->scheme, or both names of "NARROW+WIDE", schemes? */
 static bool has_known_schemes(const limber_contract *k)
@@ -32,6 +32,7 @@ static bool has_count(const limber_contract *k)
     return (first && limber_scheme_has_count(first)) || (second && limber_scheme_has_count(second));
 }
 
+/* Checks the numbers of a contract against its promise. */
 static bool check_numbers(const limber_contract *k, struct diag *d)
 {
     if ((int)k->promise < LIMBER_CONTRACT_NATIVE || (int)k->promise >= PROMISES)
@@ -52,6 +53,7 @@ static bool check_numbers(const limber_contract *k, struct diag *d)
     return true;
 }
 
+/* Checks the simulated unit, and that statistics are asked of one. */
 static bool check_simulation(const limber_contract *k, struct diag *d)
 {
     if (!limber_simulates(k))
@@ -70,6 +72,7 @@ static bool check_simulation(const limber_contract *k, struct diag *d)
                        "contract.scheme = \"%.40s\" simulates no unit", k->scheme);
 }
 
+/* Checks that sums of this format can have the stated order. */
 static bool check_summed(limber_format f, const char *what, struct diag *d)
 {
     const char *why = limber_num_is_int(f) ?
@@ -83,6 +86,7 @@ static bool check_summed(limber_format f, const char *what, struct diag *d)
                        limber_format_name(f, name, sizeof name), why);
 }
 
+/* Checks that formats and scheme suit the stated order, if the contract asks for it. */
 static bool check_order(const limber_contract *k, limber_format a, limber_format b, limber_format c,
                         struct diag *d)
 {
@@ -137,7 +141,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
     return check_order(k, a, b, c, d);
 }
 
-/* ---- properties of promises ------------------------------------------------------------------ */
+/* ---- what a promise allows ------------------------------------------------------------------- */
 
 static bool holds_integers(limber_format f)
 {
@@ -176,7 +180,8 @@ bool limber_errs_natively(limber_promise promise)
     return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;
 }
 
-/* A change of the order needs a new number here, and new bits in test/jit/test_order.c. */
+/* The number of the order that a contract states; 0: none.  A change of the order needs a new
+ * number here, and new bits in test/jit/test_order.c. */
 int limber_order(const limber_contract *k)
 {
     return k->promise == LIMBER_CONTRACT_REPRODUCIBLE ? 1 : 0;

@@ -6,7 +6,7 @@
 
 #include "ir/ir.h"
 
-/* ---- contract.c: a contract alone ------------------------------------------------------------ */
+/* ---- contract.c: questions about a contract, without a plan ------------------------------- */
 
 /* Checks that a product of these formats can have the contract; the text names the argument. */
 bool limber_contract_check(const limber_contract *k, limber_format a, limber_format b,
@@ -51,6 +51,7 @@ int limber_order(const limber_contract *k);
 
 /* ---- request.c: a product under a contract --------------------------------------------------- */
 
+/* What a plan is asked for: contract, formats and sizes. */
 struct product_request {
     const limber_contract *contract;
     limber_format a, b, c;
@@ -96,7 +97,7 @@ int limber_first_pass_bits(const struct product_request *r, const struct target 
 
 /* True if chains of binary64 may decide most elements of the result. */
 bool limber_wants_chains(const struct product_request *r, const struct target *t);
-/* Error bound of such a chain, as a share of the product of its lines' Euclidean norms. */
+/* Error bound of a chain in binary64, as a share of the product of its lines' Euclidean norms. */
 double limber_chain_share(const struct product_request *r);
 /* Rounds `open`, the share of elements that chains leave uncertain, to a class 2^-result. */
 int limber_decided(double open);
@@ -104,7 +105,8 @@ int limber_decided(double open);
 /* True if the scheme `accumulator` may first sum pairs of doubles, which decide no element whose
  * products cancel far enough. */
 bool limber_wants_pairs(const struct product_request *r, const struct target *t);
-/* Error bound of such a sum, as a share of the product of its lines' Euclidean norms. */
+/* Error bound of a sum in pairs of doubles, as a share of the product of its lines' Euclidean
+ * norms. */
 double limber_pair_share(const struct product_request *r);
 /* Rounds `open`, the share of elements that pairs leave undecided, up to a class 2^-result; 0: it
  * is too small to matter, or NAN. */

@@ -24,6 +24,7 @@ enum { THRESHOLDS = 8, ANCHORS = 8 };
  * chains. */
 static const double worth = 0.9, worth_tiles = 0.75;
 
+/* A partition that is being made. */
 struct work {
     const struct partition_input *in;
     struct partition *p;
@@ -38,8 +39,10 @@ static bool no_memory(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "partition: out of memory");
 }
 
-/* ---- prices ---------------------------------------------------------------------------------- */
+/* ---- the price of a rectangle of tiles ------------------------------------------------------- */
 
+/* Predicts the seconds of a part by the price of a plan for its masks. share: of its multiply-adds
+ * that are done. */
 static double predict_seconds(struct work *w, const struct mask *a, const struct mask *b,
                               const char *scheme, int roundings, double share)
 {
@@ -57,6 +60,7 @@ static double predict_seconds(struct work *w, const struct mask *a, const struct
                         price.skips ? share : 1);
 }
 
+/* The joined mask of `count` blocks of lines. */
 static struct mask mask_of_blocks(const struct partition_side *s, const int32_t *block,
                                   int64_t count)
 {
@@ -76,7 +80,7 @@ static double rectangle_seconds(struct work *w, const struct mask *a, const stru
     return predict_seconds(w, a, b, w->in->scheme[1] ? w->in->scheme[1] : w->in->scheme[0], 0, 1);
 }
 
-/* ---- groups of lines ------------------------------------------------------------------------- */
+/* ---- cutting lines into groups of similar width ---------------------------------------------- */
 
 /* The width of a block's integers in bits, which the others in its group must take, too. */
 static int width_key(const struct mask *m, int32_t block)
@@ -142,6 +146,7 @@ static double halves_seconds(struct work *w, int side, const struct mask half[2]
     return sum;
 }
 
+/* A group that may be cut in two at a threshold, and what that gains. */
 struct split {
     int side, group, threshold;
     double gain;
@@ -234,6 +239,7 @@ static void try_both(struct work *w, int32_t *scratch[2], struct double_split *b
         }
 }
 
+/* Cuts a group of A and one of B at their thresholds, and keeps the prices of the four products. */
 static void cut_both(struct work *w, const struct double_split *t, int32_t *scratch)
 {
     for (int side = 0; side < 2; side++)
@@ -284,7 +290,7 @@ static bool cut_lines(struct work *w)
     return !w->failed;
 }
 
-/* ---- classes of tiles ------------------------------------------------------------------------ */
+/* ---- dividing tiles into narrow and wide ones ------------------------------------------------ */
 
 /* Tiles of a block are narrow if their exponents, or (bits) all their set bits, lie within
  * `binades` below one power of two. */
@@ -408,6 +414,7 @@ static double pair_share(const struct work *w, const struct partition_part *part
     return tiles ? (double)pairs / ((double)blocks[0] * (double)blocks[1] * (double)tiles) : 0;
 }
 
+/* The joined mask of the tiles that a part multiplies. */
 static struct mask mask_of_part(const struct work *w, const struct partition_part *part, int side)
 {
     struct tile_subset x = limber_partition_subset(w->p, part, side);
@@ -417,6 +424,7 @@ static struct mask mask_of_part(const struct work *w, const struct partition_par
     return m;
 }
 
+/* The predicted time of a part; sets its share of the multiply-adds. */
 static double part_seconds(struct work *w, struct partition_part *part)
 {
     struct mask a = mask_of_part(w, part, 0), b = mask_of_part(w, part, 1);
@@ -462,6 +470,8 @@ static bool is_special(const struct partition_side *s, int g)
     return mask_of_group(s, g).special;
 }
 
+/* True if so many parts are enough faster than one plan; parts that are added need a result that
+ * may be rounded part by part. */
 static bool is_worthwhile(const struct work *w, int parts, double seconds, double whole)
 {
     if (parts > 1 && !w->in->sums)
@@ -549,8 +559,9 @@ static bool cut_along_k(struct work *w)
     return !w->failed;
 }
 
-/* ---- entry points ---------------------------------------------------------------------------- */
+/* ---- making partitions, and the parts they have ---------------------------------------------- */
 
+/* Begins one side's partition: one group of all blocks. */
 static bool start_side(struct work *w, int side)
 {
     struct partition_side *s = &w->p->side[side];

@@ -32,6 +32,7 @@ struct partition_part {
     double seconds; /* predicted */
 };
 
+/* A product divided into parts. */
 struct partition {
     struct partition_side side[2];
     struct partition_part part[PARTITION_PARTS];

@@ -20,6 +20,7 @@
 LIMBER_PASSES(P)
 #undef P
 
+/* A pass: its name, and the function that changes the plan. */
 struct pass_info {
     const char *name, *about;
     bool (*run)(struct plan *, const struct target *, struct diag *);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- classes of k and of sizes --------------------------------------------------------------- */
 
 bool limber_is_tiny(const struct product_request *r)
 {
@@ -123,7 +123,7 @@ bool limber_needs_integers(const struct product_request *r)
     return limber_is_integral(r->contract->promise);
 }
 
-/* ---- slices of Ozaki I ----------------------------------------------------------------------- */
+/* ---- how many slices Ozaki I needs ----------------------------------------------------------- */
 
 int limber_estimated_step(const struct product_request *r)
 {
@@ -273,7 +273,7 @@ int limber_paired(double open)
     return 1;
 }
 
-/* ---- classes --------------------------------------------------------------------------------- */
+/* ---- classes of requests, for which one plan serves ------------------------------------------ */
 
 /* The size of C's sides, which says how often operands are reused, affects the choice of a scheme.
  * CPUs have two classes.  A device's smallest class is for small C, the next for short sides. */

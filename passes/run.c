@@ -11,6 +11,7 @@ const struct pass_info limber_passes[] = {
 };
 const size_t limber_pass_count = COUNT(limber_passes);
 
+/* True if a list of names, separated by commas, has this name. */
 static bool is_listed(const char *names, const char *name)
 {
     size_t n = strlen(name);
@@ -21,6 +22,7 @@ static bool is_listed(const char *names, const char *name)
     return false;
 }
 
+/* Checks that all names of a list are passes. */
 static bool check_names(const char *names, struct diag *d)
 {
     for (const char *s = names; s; s = strchr(s, ','), s = s ? s + 1 : NULL) {

@@ -14,6 +14,7 @@ enum scheme_data {
     SCHEME_by_special /* positions of NaN and infinities, which device kernels find themselves */
 };
 
+/* A scheme: how a product becomes products of limbs. */
 struct scheme {
     union {
         struct {

@@ -138,7 +138,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     return true;
 }
 
-/* ---- traffic --------------------------------------------------------------------------------- */
+/* ---- memory traffic of a blocking ------------------------------------------------------------ */
 
 /* A block of C, in a product with m = n = k = size. */
 struct block {
@@ -150,6 +150,7 @@ struct block {
     bool columns; /* a matrix unit ends the chains of a column of register tiles together */
 };
 
+/* The block of C that the plan's tile makes of a product with m = n = k = size. */
 static struct block block_of(const struct plan *p, const struct node *n, const struct target *t,
                              double size)
 {

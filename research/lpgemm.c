@@ -19,6 +19,7 @@ struct settings {
     int line[KEYS];
 };
 
+/* The file while it is read: settings of all layers, of the wanted one, and of others. */
 struct reader {
     /* other: settings of layers that the caller did not ask for */
     struct settings all, layer, other;
@@ -75,8 +76,9 @@ static bool small(struct word w, char name[MAX_NAME])
     return n > 0;
 }
 
-/* ---- values -------------------------------------------------------------------------------- */
+/* ---- values of a configuration file -------------------------------------------------------- */
 
+/* Reads the length of groups; 1 if it is not given. */
 static bool read_length(const struct reader *r, const struct settings *s, int64_t *length)
 {
     *length = 1;
@@ -87,6 +89,7 @@ static bool read_length(const struct reader *r, const struct settings *s, int64_
                "is not a number from 1 to 2147483647");
 }
 
+/* Reads the rounding; *mode: its two letters in a unit's words. */
 static bool read_rounding(const struct reader *r, const struct settings *s, const char **mode)
 {
     static const char *const words[][2] = {
@@ -109,6 +112,7 @@ static bool read_rounding(const struct reader *r, const struct settings *s, cons
                "is none of nearest truncate stochastic rn ra rz ru rd ro rs");
 }
 
+/* Reads the seed, which stochastic rounding needs and nothing else may have. */
 static bool read_seed(const struct reader *r, const struct settings *s, const char *mode,
                       char seed[MAX_NAME])
 {
@@ -156,7 +160,7 @@ static bool describe(const struct reader *r, const struct settings *s, limber_un
                        why.text);
 }
 
-/* ---- lines --------------------------------------------------------------------------------- */
+/* ---- lines and sections of the file -------------------------------------------------------- */
 
 /* Reads the next line of *at, without its comment; false at the end of the text. */
 static bool next_line(const char **at, struct word *line)
@@ -180,6 +184,7 @@ static bool next_line(const char **at, struct word *line)
     return true;
 }
 
+/* Begins a section "[layer]"; those of other layers are read apart. */
 static bool section(struct reader *r, struct word line)
 {
     struct word name;
@@ -201,6 +206,7 @@ static bool section(struct reader *r, struct word line)
     return true;
 }
 
+/* Reads "key = value" into the current section, and checks the value. */
 static bool assignment(struct reader *r, struct word line)
 {
     struct word v = line, name = trim(limber_lex_cut(&v, '='));

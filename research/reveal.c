@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- special numbers ------------------------------------------------------------------------- */
+/* ---- special numbers, and asking the summation ----------------------------------------------- */
 
 void limber_reveal_clear(const struct reveal *r)
 {
@@ -37,7 +37,7 @@ bool limber_reveal_ask(struct reveal *r, double *sum)
     return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, "the sum under study failed");
 }
 
-/* *back: the sum of the one product 2^exponent among zeros is 2^exponent. */
+/* Asks for the sum of one product 2^exponent among zeros. *back: it is 2^exponent. */
 static bool comes_back(struct reveal *r, int exponent, bool *back)
 {
     double sum;
@@ -90,7 +90,7 @@ static bool find_range(struct reveal *r)
     return true;
 }
 
-/* *kept: terms i = 1 and j = 2^-bits are added without loss. */
+/* Asks for the sum of two terms, number i of 1 and number j of 2^-bits. *kept: it lost nothing. */
 static bool keeps(struct reveal *r, int64_t i, int64_t j, int bits, bool *kept)
 {
     double sum;
@@ -131,7 +131,7 @@ static bool find_bits(struct reveal *r)
     return true;
 }
 
-/* ---- the tree -------------------------------------------------------------------------------- */
+/* ---- the tree in which terms are added ------------------------------------------------------- */
 
 /* Sets terms i and j to M and -M, and up to r->counted others, from *next on, to 1.  Adds to *all
  * the ones that the sum still contains, and moves *next on. */
@@ -265,7 +265,7 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
     return node;
 }
 
-/* ---- as text --------------------------------------------------------------------------------- */
+/* ---- the tree as text ------------------------------------------------------------------------ */
 
 /* Returns the end of the arithmetic progression of term numbers that begins at item i. */
 static int32_t stretch(const struct branch *node, const int32_t *item, int32_t i, int32_t count)
@@ -378,6 +378,7 @@ static void print_path(const struct reveal *r, int32_t at, int32_t *item, struct
     limber_text_add(out, "]");
 }
 
+/* Prints a node: a term, a block of terms, or a sum in the order of its additions. */
 static void print_node(const struct reveal *r, int32_t at, struct text *out)
 {
     const struct branch *node = r->found.node;
@@ -402,7 +403,7 @@ static void print_node(const struct reveal *r, int32_t at, struct text *out)
     free(item);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole search ------------------------------------------------------------------------ */
 
 static int bits_of(int64_t count)
 {
@@ -433,6 +434,8 @@ static bool set_attempt(struct reveal *r, int64_t counted, int beyond)
     return true;
 }
 
+/* Finds the tree of all terms from where each meets the first; false: some terms never meet, or the
+ * search fails. */
 static bool find_tree(struct reveal *r, struct term *term)
 {
     const int64_t k = r->sum->k;

@@ -13,6 +13,7 @@ struct branch {
     uint64_t set; /* sum of the hashes of all terms below */
 };
 
+/* A tree in which a sum adds its terms. */
 struct tree {
     struct branch *node;
     int32_t nodes;

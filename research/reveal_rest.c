@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- fused blocks ---------------------------------------------------------------------------- */
+/* ---- fused blocks: how their terms are aligned ----------------------------------------------- */
 
 /* A test that shows whether a tiny term takes part in a sum: whole + half + sign tiny, in units of
  * the sum's last place, is rounded to `kept` only if it does. */
@@ -65,7 +65,7 @@ static bool tiny_is_kept(struct reveal *r, const limber_unit *u, int e, bool zer
     return true;
 }
 
-/* *alone: the product 2^e is returned unchanged beside a zero product of large exponent. */
+/* Asks for the sum of a product 2^e and a zero product of large exponent. *alone: it is 2^e. */
 static bool is_alone(struct reveal *r, const limber_unit *u, int e, bool *alone)
 {
     double sum;
@@ -125,6 +125,7 @@ bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
 
 /* ---- scales of blocks of operands ------------------------------------------------------------ */
 
+/* Asks for the sum of one more product, a b at position p. */
 static bool ask_two(struct reveal *r, int64_t p, double a, double b, double *sum)
 {
     r->a[p] = a;
@@ -217,10 +218,10 @@ bool limber_reveal_scale(struct reveal *r, limber_unit *u)
     return true;
 }
 
-/* ---- roundings at random --------------------------------------------------------------------- */
+/* ---- rounding at random: which bits decide --------------------------------------------------- */
 
-/* *varies: one product with many significant bits gives different results at different
- * positions. */
+/* Asks for one product with many significant bits at several positions. *varies: the results
+ * differ. */
 static bool product_varies(struct reveal *r, bool *varies)
 {
     const int bits = r->sum->operand.frac_bits;

@@ -55,6 +55,7 @@ static int32_t say_block(struct reveal *r, const limber_unit *u, int32_t acc, in
     return join(&r->said, acc, x[0]);
 }
 
+/* Adds every step-th term of [from, to) to the node `sum`, in sequence. */
 static int32_t say_stride(struct reveal *r, const limber_unit *u, int32_t sum, int64_t from,
                           int64_t to, int64_t step)
 {
@@ -63,6 +64,8 @@ static int32_t say_stride(struct reveal *r, const limber_unit *u, int32_t sum, i
     return sum;
 }
 
+/* Builds the part of the unit's tree that distributes products [from, to) over lanes; returns its
+ * root. */
 static int32_t say_lanes(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
 {
     const int64_t whole = limber_unit_steps_end(u, from, to);
@@ -79,6 +82,7 @@ static int32_t say_lanes(struct reveal *r, const limber_unit *u, int64_t from, i
     return u->rest_after ? say_stride(r, u, x[0], whole, to, 1) : x[0];
 }
 
+/* Adds the tree of one group, products [from, to), to r->said; returns its root. */
 static int32_t say_group(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
 {
     int32_t sum = -1;
@@ -90,6 +94,7 @@ static int32_t say_group(struct reveal *r, const limber_unit *u, int64_t from, i
     return sum;
 }
 
+/* Builds the tree by which the unit sums k terms, in r->said. */
 static int32_t say_unit(struct reveal *r, const limber_unit *u)
 {
     const int64_t k = r->sum->k, length = limber_reveal_part(r, u);
@@ -158,6 +163,7 @@ static void find_groups(const struct reveal *r, struct candidates *c)
     add_group(c, (int32_t)r->sum->k);
 }
 
+/* Finds lengths of blocks and groups that the found tree suggests. */
 static void find_candidates(const struct reveal *r, struct candidates *c)
 {
     int32_t most = 0;
@@ -193,6 +199,7 @@ static int by_value(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
+/* Sorts the nodes' sets of terms, so that a set is found quickly. */
 static bool make_sets(const struct reveal *r, struct sets *s)
 {
     const int64_t k = r->sum->k;
@@ -236,6 +243,7 @@ static bool has_groups(const struct reveal *r, const struct sets *s, const limbe
     return true;
 }
 
+/* True if the unit sums by the tree that was found. */
 static bool is_same(struct reveal *r, const struct candidates *c, const limber_unit *u)
 {
     struct diag ignored = { 0 };
@@ -261,6 +269,7 @@ static bool find_lanes(struct reveal *r, const struct candidates *c, limber_unit
     return false;
 }
 
+/* Tries all orders of k for a unit with these blocks and groups. */
 static bool find_inside(struct reveal *r, const struct candidates *c, limber_unit *u)
 {
     for (int order = LIMBER_ORDER_FORWARD; order <= LIMBER_ORDER_SWAPPED; order++) {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- formats and roundings ------------------------------------------------------------------- */
+/* ---- formats and roundings between the tree's levels ----------------------------------------- */
 
 /* Up to four terms that one level of the unit's sums (acc, outer or total) adds in sequence, each
  * addition with that level's rounding. */
@@ -16,6 +16,7 @@ struct level {
     int terms;
 };
 
+/* The first terms that are `step` positions apart, from 0 on. */
 static struct level level_at(const struct reveal *r, const limber_unit *u, int64_t step, int64_t to)
 {
     struct level l = { .terms = 0 };
@@ -25,7 +26,7 @@ static struct level level_at(const struct reveal *r, const limber_unit *u, int64
     return l;
 }
 
-/* Terms within the first group. */
+/* The terms of the first group, which the accumulator adds. */
 static struct level acc_level(const struct reveal *r, const limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u);
@@ -36,6 +37,7 @@ static struct level acc_level(const struct reveal *r, const limber_unit *u)
     return l.terms > 1 ? l : level_at(r, u, 1, end);
 }
 
+/* The first terms of the groups, which the outer sum adds. */
 static struct level outer_level(const struct reveal *r, const limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u);
@@ -59,10 +61,11 @@ static void put(const struct reveal *r, int32_t term, double value)
     }
 }
 
-/* Asks for the sum of `count` values in the terms of a level.  less: one more term subtracts it
- * again, so that the bits that sums keep are not hidden by the rounding of the whole result. */
-static bool sum_of(struct reveal *r, const struct level *l, const double *value, int count,
-                   double less, double *sum)
+/* Asks the unit for the sum of `count` values, put into the terms of a level, in units of
+ * 2^r->unit. less: one more term subtracts it again, so that the rounding of the whole result does
+ * not hide the bits that sums keep. */
+static bool ask_sum(struct reveal *r, const struct level *l, const double *value, int count,
+                    double less, double *sum)
 {
     const bool cancels = less != 0 && l->terms > count;
 
@@ -98,12 +101,12 @@ static bool ask_rounded(struct reveal *r, const struct level *l, enum way way, d
 
     *asked = true;
     if (way == BY_FACTOR)
-        return sum_of(r, l, factor, 1, 0, sum);
+        return ask_sum(r, l, factor, 1, 0, sum);
     if (more != 0 && l->terms < 3) {
         *asked = false;
         return true;
     }
-    return sum_of(r, l, more != 0 ? value : two, more != 0 ? 3 : 2, way == BY_SUM ? sign : 0, sum);
+    return ask_sum(r, l, more != 0 ? value : two, more != 0 ? 3 : 2, way == BY_SUM ? sign : 0, sum);
 }
 
 /* Finds the largest bits <= most for which 1 + 2^-bits is kept. */
@@ -225,7 +228,8 @@ static bool is_flushed(const struct reveal *r, limber_format f)
     return f.kind && r->low < 1 - f.bias && r->bottom == 1 - f.bias;
 }
 
-/* *wider: a level's sums may exceed the largest result, since 2^top + 2^top - 2^top is right. */
+/* Finds whether a level's sums may exceed the largest result: then 2^top + 2^top - 2^top is right
+ * (*wider). */
 static bool is_wider(struct reveal *r, const struct level *l, bool *wider)
 {
     double sum;
@@ -273,7 +277,7 @@ static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
     return find_overflow(r, l, s);
 }
 
-/* *left: x y - lead equals `rest`, so that the product kept its low bits. */
+/* Asks for x y - lead. *left: it equals `rest`, so that the product kept its low bits. */
 static bool leaves(struct reveal *r, const struct level *l, double lead, const double factor[2],
                    double rest, bool *left)
 {
@@ -290,7 +294,8 @@ static bool leaves(struct reveal *r, const struct level *l, double lead, const d
     return true;
 }
 
-/* *kept: bit 2^-bits survives in a factor, or, beyond the operand's bits, in a product of two. */
+/* Finds whether bit 2^-bits survives (*kept): in a factor or, beyond the operand's bits, in a
+ * product of two. */
 static bool keeps_bit(struct reveal *r, const struct level *l, int bits, int operand, bool *kept)
 {
     const int i = bits <= operand ? bits : (bits + 1) / 2, j = bits - i;
@@ -300,6 +305,7 @@ static bool keeps_bit(struct reveal *r, const struct level *l, int bits, int ope
     return leaves(r, l, x * y - last, (double[2]){ x, y }, last, kept);
 }
 
+/* Finds by bisection the last bit, at most `most`, that an operand or a product keeps. */
 static bool find_bit(struct reveal *r, const struct level *l, int most, int operand, int *bits)
 {
     const int span = r->unit - r->bottom;
@@ -566,6 +572,7 @@ static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
     return true;
 }
 
+/* Finds format and rounding of each step of the unit. */
 static bool find_steps(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;

@@ -9,12 +9,14 @@
 
 enum { KERNEL_VERSION = 6 };
 
+/* How a stored kernel begins; the cubin follows. */
 struct head {
     uint32_t magic, version;
     struct cuda_config config;
 };
 static const uint32_t magic = 0x6d627243;
 
+/* Implements backend.probe for the device whose index the target has. */
 static bool probe(struct target *t, struct diag *d)
 {
     int device = t->device;
@@ -25,6 +27,7 @@ static bool probe(struct target *t, struct diag *d)
     return true;
 }
 
+/* Joins a head, the configuration and the cubin to the bytes of a kernel. */
 static bool pack_blob(const struct cuda_config *c, const struct blob *cubin, struct blob *out,
                       struct diag *d)
 {
@@ -43,6 +46,7 @@ static bool pack_blob(const struct cuda_config *c, const struct blob *cubin, str
     return true;
 }
 
+/* Compiles a source for the target's architecture, and makes the bytes of a kernel. */
 static bool compile_to_blob(const struct cuda_config *c, const struct text *source,
                             const struct target *t, const struct dump *dump, struct blob *out,
                             struct diag *d)
@@ -65,6 +69,7 @@ static bool compile_to_blob(const struct cuda_config *c, const struct text *sour
     return ok;
 }
 
+/* Implements backend.compile: a plan becomes constants, then a source, then a cubin. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
@@ -93,6 +98,7 @@ static bool code_key(const struct plan *p, const struct target *t, struct blob *
     return ok;
 }
 
+/* Compiles the kernels that scan operands of a format, and that copy and combine numbers in it. */
 static bool compile_scan(limber_format f, const struct target *t, const struct dump *dump,
                          struct blob *out, struct diag *d)
 {
@@ -110,6 +116,7 @@ static bool compile_scan(limber_format f, const struct target *t, const struct d
     return ok;
 }
 
+/* Compiles the kernel of an epilogue's steps. */
 static bool compile_steps(const struct epilogue *e, const struct target *t, const struct dump *dump,
                           struct blob *out, struct diag *d)
 {
@@ -125,6 +132,8 @@ static bool compile_steps(const struct epilogue *e, const struct target *t, cons
     return ok;
 }
 
+/* Implements backend.load: checks how the bytes begin, and keeps the cubin; devices load it
+ * later. */
 static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
     struct head head;
@@ -149,6 +158,7 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     return true;
 }
 
+/* Implements backend.way: cuBLAS where it may multiply, else the kernel's own way. */
 static enum way_id way(const struct plan *p, const struct target *t, const struct call *c,
                        struct text *out)
 {

@@ -2,6 +2,8 @@
  * Persistent blocks, which share tiles of B in a cluster where the device allows clusters. */
 #include "backends/cuda/launch.h"
 
+/* The launch of the multiply kernel in clusters of blocks. early: it may begin before the launch
+ * before it has ended. */
 static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks, bool early,
                                   struct cu_launch_attribute attribute[2])
 {

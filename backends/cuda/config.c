@@ -29,6 +29,8 @@ static const struct served served = {
 #undef R
 #undef W
 
+/* Sets what kernels need of one operand: its format and its kind of limbs. limbs: the node that
+ * makes these. */
 static void set_side(const struct plan *p, int limbs, struct cuda_config *c, struct cuda_side *s)
 {
     const struct node *n = &p->node[limbs];
@@ -110,6 +112,7 @@ static bool check_sums(const struct cuda_config *c, const struct node *n, const 
                        n->name, length, word);
 }
 
+/* Sets the tile of a block and of a warp, and the shared memory that they need. */
 static void set_tile(struct cuda_config *c, const struct node *n)
 {
     const int64_t *tile = limber_list(n, ATTR_tile)->v;
@@ -165,6 +168,7 @@ static bool set_exact(struct cuda_config *c)
     return true;
 }
 
+/* Checks the plan's tile against what the kernels can be compiled for. */
 static bool check_tile(const struct cuda_config *c, const struct node *n, struct diag *d)
 {
     if (!limber_node_has(n, ATTR_tile) || limber_list(n, ATTR_tile)->n != 6)

@@ -35,6 +35,7 @@ enum { HEX = 32, LINE = 128 }; /* hexadecimal digits of a hash; most bytes of th
 /* Each kind of trouble is reported once in a process.  In all cases the folder lacks a kernel. */
 enum trouble { TROUBLE_architecture, TROUBLE_entry, TROUBLE_keep, TROUBLES };
 
+/* Writes a line to stderr, once in a process for each kind of trouble. */
 __attribute__((format(printf, 2, 3))) static void report(enum trouble which, const char *format,
                                                          ...)
 {
@@ -50,7 +51,7 @@ __attribute__((format(printf, 2, 3))) static void report(enum trouble which, con
     va_end(args);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- file names: hashes of all that a kernel depends on -------------------------------------- */
 
 static void to_hex(XXH128_hash_t hash, char hex[HEX + 1])
 {
@@ -63,6 +64,7 @@ static void hash_text(XXH3_state_t *state, const char *text)
     XXH3_128bits_update(state, text, strlen(text) + 1);
 }
 
+/* Hashes all that NVRTC gets for a program: headers, source and options. */
 static void hash_program(const struct cuda_program *p, char hex[HEX + 1])
 {
     XXH3_state_t state;
@@ -80,6 +82,7 @@ static void hash_program(const struct cuda_program *p, char hex[HEX + 1])
     to_hex(XXH3_128bits_digest(&state), hex);
 }
 
+/* Hashes the first line of a kept file, and its cubin, so that damage is found. */
 static void hash_entry(const char *line, size_t length, const unsigned char *cubin, size_t size,
                        char hex[HEX + 1])
 {
@@ -92,7 +95,7 @@ static void hash_entry(const char *line, size_t length, const unsigned char *cub
     to_hex(XXH3_128bits_digest(&state), hex);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading a kept kernel ------------------------------------------------------------------- */
 
 /* Reads all of a regular file; NULL if that fails. */
 static unsigned char *read_file(const char *path, size_t *size)
@@ -187,7 +190,7 @@ bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
     return out->data != NULL;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- keeping a kernel ------------------------------------------------------------------------ */
 
 /* Writes a temporary file and renames it, so that an entry is complete whoever else writes it. */
 static bool write_file(const char *path, const char *line, const struct blob *cubin)

@@ -75,8 +75,9 @@ bool limber_cublas_present(void)
     return found;
 }
 
-/* ---- handles --------------------------------------------------------------------------------- */
+/* ---- handles, one for each thread that calls ------------------------------------------------- */
 
+/* Takes an idle cuBLAS handle of the device, or creates one. */
 static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
 {
     int result = 0, mode;
@@ -93,6 +94,7 @@ static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
            limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS gives no handle: error %d", result);
 }
 
+/* Keeps a handle for later calls, or destroys it if enough are kept. */
 static void return_handle(struct device *v, cublas_handle h)
 {
     pthread_mutex_lock(&v->lock);
@@ -109,7 +111,7 @@ static void return_handle(struct device *v, cublas_handle h)
     }
 }
 
-/* ---- layouts --------------------------------------------------------------------------------- */
+/* ---- cuBLAS's descriptions of operands ------------------------------------------------------- */
 
 /* A column-major operand of BLAS; ld: leading dimension in elements. */
 struct operand {
@@ -118,6 +120,7 @@ struct operand {
     int op, ld;
 };
 
+/* Sets an operand's leading dimension, at least its rows; false: it exceeds cuBLAS's type. */
 static bool set_leading_dimension(int64_t stride, int64_t rows, struct operand *o)
 {
     int64_t ld = stride > rows ? stride : rows;
@@ -141,12 +144,13 @@ static bool set_operand(const struct view *v, int64_t lines, int64_t k, bool tra
     return set_leading_dimension(v->line, k, o);
 }
 
+/* A product as cuBLAS takes it. */
 struct gemm {
     int64_t m, n, k; /* for column-major operands */
     struct operand a, b, c;
 };
 
-/* Computes C or, if its rows are contiguous, its transpose. */
+/* Describes the product for cuBLAS, which computes C or, if C's rows are contiguous, C^T. */
 static bool set_gemm(const struct run *r, struct gemm *j)
 {
     const struct call *c = r->call;

@@ -83,7 +83,7 @@ bool limber_cuda_fetches(const struct cuda_config *c);
  * memory. */
 bool limber_cuda_reads_shared(enum unit u, const struct target *t);
 bool limber_cuda_uses_tensor_memory(enum unit u, const struct target *t);
-/* config.c: flattens a plan into its constants. */
+/* config.c: fills *c with the constants that the kernels of a plan are compiled with. */
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
                         struct diag *d);
 /* unit.c: constants of a simulated unit, limits of its FP32 lanes included; prints them as
@@ -107,7 +107,8 @@ struct cuda_doubles {
     double cofactor[LIMBER_MODULI][CUDA_DOUBLES], begin[CUDA_DOUBLES], product[CUDA_DOUBLES];
     double inverse; /* 1/P */
 };
-/* False if that takes more than CUDA_DOUBLES columns. */
+/* doubles.c: splits P and P/p_l into columns of doubles; false if that takes more than
+ * CUDA_DOUBLES. */
 bool limber_cuda_doubles(const struct limber_crt *crt, struct cuda_doubles *d);
 /* steps.c: prints the source of an epilogue's steps. */
 bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct diag *d);
@@ -120,7 +121,7 @@ bool limber_cuda_has_planes(limber_format f);
 extern const struct cuda_header limber_cuda_headers[];
 extern const int limber_cuda_header_count;
 
-/* cublas.c */
+/* cublas.c: true if cuBLAS is open or can be opened now */
 bool limber_cublas_present(void);
 
 /* tiles.c: tiles and prices of products. */

@@ -31,6 +31,7 @@ static bool open_pool(const struct cuda_driver *c, struct device *v, int device,
     return ok;
 }
 
+/* Opens a device: its primary context, its properties and a pool of memory. */
 static bool open_device(struct device *v, int ordinal, struct diag *d)
 {
     const struct cuda_driver *c = limber_cuda(d);

@@ -12,6 +12,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_driver driver;
 static bool opened;
 
+/* Finds the driver's functions; those of newer drivers may stay NULL. */
 static bool resolve_functions(void *handle, struct diag *d)
 {
 #define GET(name, arguments) \

@@ -137,7 +137,7 @@ struct cuda_program {
     const char *const *option; /* the architecture's option included */
     int headers, options;
 };
-/* Implements backend.open. */
+/* Implements backend.open: loads NVRTC, unless precompiled kernels are given. */
 void limber_nvrtc_open(const struct target *t);
 /* Finds the cubin of a source for an architecture ("sm_90a"): a precompiled one or, unless
  * `no_compiler`, NVRTC's.  Its log goes to the dump; the first error goes to the diagnostic. */

@@ -125,6 +125,7 @@ static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memo
     return ok;
 }
 
+/* Checks that operands and result of a captured call lie on the device. */
 static bool check_call(const struct kernel *k, const struct call *c, struct diag *d)
 {
     const void *const at[3] = { c->a.data, c->b.data, c->c.data };

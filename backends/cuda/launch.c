@@ -31,7 +31,7 @@ static int64_t round_up(int64_t a, int64_t b)
     return ceil_div(a, b) * b;
 }
 
-/* ---- a part of C ----------------------------------------------------------------------------- */
+/* ---- the kernels for a part of C ------------------------------------------------------------- */
 
 /* Bytes of k elements of a limb. */
 static int64_t k_bytes(const struct cuda_config *f, int64_t k)
@@ -77,6 +77,7 @@ static int64_t held_matrices(const struct run *r, const struct part *p, int side
     return r->matrices[side] > 1 ? p->groups : 1;
 }
 
+/* Lines that one side's limbs have in this part, padding to whole tiles included. */
 static int64_t padded_lines(const struct run *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -322,6 +323,7 @@ struct operand_args limber_cuda_operand(const struct view *v)
     return o;
 }
 
+/* Arguments and blocks of the kernel that packs one side of a part. */
 static struct packing pack_side(const struct run *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -350,7 +352,7 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
     args.blocks_p = blocks_across(r, args.matrices * args.padded,
                                   ceil_div(p->pitch / f->bytes * f->packed, ELEMENTS));
     blocks = ceil_div(args.padded, LINES) * args.blocks_p;
-    /* the driver refuses such a launch */
+    /* more blocks than the driver takes: it refuses the launch */
     args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX;
     return (struct packing){ args, args.matrices * blocks };
 }
@@ -380,6 +382,7 @@ static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, stru
                                      LINES * (ELEMENTS + 1) * size, &args, d);
 }
 
+/* What the kernels that store results need of this part. */
 static struct result_args result_of(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -513,6 +516,8 @@ static bool set_skipping(struct run *r, const struct part *p, struct multiply_ar
     return true;
 }
 
+/* Launches the multiply kernel for a part, over its tiles and, with exact totals, its
+ * accumulators. */
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -561,6 +566,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
     return limber_cuda_launch_kernel(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
 }
 
+/* Arguments of the kernel that computes a part element by element. */
 static struct element_args elements_of(const struct run *r, const struct part *p)
 {
     return (struct element_args){
@@ -575,6 +581,7 @@ static struct element_args elements_of(const struct run *r, const struct part *p
     };
 }
 
+/* Launches the kernels that turn totals into elements of C, and that store special elements. */
 static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -593,7 +600,7 @@ static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
                                      ELEMENT_THREADS, 0, &e, d);
 }
 
-/* ---- the call -------------------------------------------------------------------------------- */
+/* ---- a call: its parts one after another ----------------------------------------------------- */
 
 /* Takes memory for limbs: the caller's, or up to the call's limit from the pool. */
 static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
@@ -650,6 +657,7 @@ static bool run_spans(struct run *r, const struct part *most, struct part *p, st
     return true;
 }
 
+/* Computes by limbs: in groups of a batch, and in parts of C that fit the workspace. */
 static bool run_limbs(struct run *r, struct diag *d)
 {
     size_t limit = r->given ? r->given_bytes : r->call->workspace_limit;
@@ -668,6 +676,7 @@ static bool run_limbs(struct run *r, struct diag *d)
     return true;
 }
 
+/* Computes all elements one by one in a long accumulator. */
 static bool run_elements(struct run *r, struct diag *d)
 {
     struct part p = { .m = r->call->m, .n = r->call->n, .groups = r->groups };

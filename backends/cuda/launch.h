@@ -51,6 +51,7 @@ enum cuda_kernel {
     KERNEL_count
 };
 
+/* A kernel, and its functions on each device that has loaded it. */
 struct kernel {
     struct cuda_config config;
     unsigned char *cubin;
@@ -183,7 +184,8 @@ bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 void limber_cuda_set_groups(struct run *r);
 int64_t limber_cuda_matrix_count(const struct call *c, int side);
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
-/* Makes the device current, finds kernel and stream.  After success the caller must leave. */
+/* Makes the device current, finds kernel and stream.  After success the caller must call
+ * limber_cuda_leave. */
 bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* Launches the kernels of a call whose operands are on the device. */

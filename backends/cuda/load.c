@@ -11,6 +11,7 @@ static const char *const names[KERNEL_count] = {
     "limber_weigh",      "limber_sums",         "limber_pairs",       "limber_steps"
 };
 
+/* True if this plan's source has the kernel with number i. */
 static bool has_kernel(const struct cuda_config *c, int i)
 {
     if ((c->mma_path == MMA_PATH_steps) != (i == KERNEL_steps))
@@ -32,6 +33,7 @@ static bool has_kernel(const struct cuda_config *c, int i)
     return (i == KERNEL_exact) == (c->mma_path == MMA_PATH_element);
 }
 
+/* Finds the module's kernels, and sets the shared memory that they use. */
 static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
@@ -56,6 +58,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
     return true;
 }
 
+/* Loads the cubin as a module in the current context. */
 static bool load_module(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
@@ -71,6 +74,7 @@ static bool load_module(struct run *r, struct on_device *l, struct diag *d)
     return ok;
 }
 
+/* Loads the cubin; NULL: it failed. */
 static struct on_device *load_kernel(struct run *r, struct diag *d)
 {
     struct on_device *l = calloc(1, sizeof *l);

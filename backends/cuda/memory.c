@@ -64,7 +64,7 @@ bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t by
                            "copying to the device", d));
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- operands on the device ------------------------------------------------------------------ */
 
 /* End of the last line that the tile subset shows. */
 static int64_t shown_end(const struct tile_subset *x, int64_t lines)
@@ -126,8 +126,9 @@ static bool reach_addresses(struct run *r, int which, int64_t count, struct diag
     return true;
 }
 
-/* Copies a batch's matrices: in place if they overlap, as the groups of an image's channels do,
- * else one after another. */
+/* Copies a batch's matrices to the device. If they overlap, as the groups of an image's channels
+ * do, the whole range is copied once and their distance stays; otherwise they are copied one by one
+ * to aligned addresses. */
 static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *copy, struct diag *d)
 {
     enum { ALIGN = 256 };
@@ -154,6 +155,7 @@ static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *cop
     return ok;
 }
 
+/* Makes an operand reachable: where it is on the device, or as a copy. */
 static bool reach_operand(struct run *r, int side, cu_pointer *copy, struct diag *d)
 {
     const struct view *v = side ? &r->call->b : &r->call->a;
@@ -282,7 +284,7 @@ static bool reach_masks(struct run *r, struct diag *d)
     return ok;
 }
 
-/* ---- C --------------------------------------------------------------------------------------- */
+/* ---- C on the device, and back --------------------------------------------------------------- */
 
 /* Copies one product's C to its dense copy or, if `out`, back. */
 static void stage_one(const struct run *r, const struct output_view *c,
@@ -358,6 +360,7 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
             limber_cuda_copy(r, &r->counts, &none, sizeof none, "counters", d));
 }
 
+/* Copies C and the counters to the host, where they belong there. */
 static bool download_results(struct run *r, struct diag *d)
 {
     size_t bytes =

@@ -135,6 +135,7 @@ static void dump_log(nvrtc_program p, int result, const char *arch, const struct
     free(log);
 }
 
+/* Takes the compiled cubin from NVRTC. */
 static bool get_cubin(nvrtc_program p, struct blob *out, struct diag *d)
 {
     size_t size = 0;
@@ -149,6 +150,7 @@ static bool get_cubin(nvrtc_program p, struct blob *out, struct diag *d)
            limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC gave no cubin");
 }
 
+/* Compiles a program by NVRTC; its log goes to the dump. */
 static bool compile(const struct cuda_program *program, const struct dump *dump, struct blob *out,
                     struct diag *d)
 {

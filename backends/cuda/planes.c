@@ -10,6 +10,8 @@ bool limber_cuda_has_planes(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || limber_format_is_binary(f);
 }
 
+/* Launches a kernel that walks over so many elements, with blocks to fill the device a few
+ * times. */
 static bool start_grid(struct run *r, enum cuda_kernel which, int64_t elements, void *args,
                        struct diag *d)
 {
@@ -25,6 +27,8 @@ static bool wait_for_stream(struct run *r, bool waits, struct diag *d)
                                     "running a kernel", d);
 }
 
+/* Launches the kernel that forms sums of real and imaginary parts. most: device address for the
+ * largest magnitude, or 0. */
 static bool run_sums(struct run *r, struct sums_job *j, cu_pointer most, struct diag *d)
 {
     struct sums_args args = {

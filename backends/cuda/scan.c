@@ -53,6 +53,8 @@ static void divide_scan(const struct run *r, struct planned *p, int64_t images)
     p->blocks = images * blocks;
 }
 
+/* Plans the scan of an image: its pixels are scanned, then the findings of each window are
+ * joined. */
 static void plan_pixels(const struct run *r, const struct scan_job *j, const struct pixels *x,
                         const struct scan_memory *memory, struct planned *p)
 {
@@ -75,6 +77,7 @@ static void plan_pixels(const struct run *r, const struct scan_job *j, const str
     divide_scan(r, p, j->matrices * x->images);
 }
 
+/* Plans the scan of one operand: arguments, blocks, and the memory for findings. */
 static struct planned plan_scan(const struct run *r, const struct scan_job *j,
                                 const struct scan_memory *memory)
 {
@@ -182,6 +185,7 @@ struct needs {
     size_t counters, parts, halves; /* bytes, except `counters`, a number */
 };
 
+/* Sizes of the scan's arrays in device memory.  A block that scans a line alone needs none. */
 static struct needs needs_of(const struct run *r, const struct scan_job *j)
 {
     const struct scan_memory none = { .found = 0 };
@@ -227,6 +231,7 @@ static cu_pointer reserve(size_t *all, size_t bytes)
     return bytes ? *all - bytes : 0;
 }
 
+/* Reserves and takes the memory of a scan whose findings the host gets. */
 static bool reach_memory(struct run *r, struct host_scan *s, struct diag *d)
 {
     struct needs needs[2] = { 0 };
@@ -261,6 +266,7 @@ static bool reach_memory(struct run *r, struct host_scan *s, struct diag *d)
     return true;
 }
 
+/* Copies the addresses of a batch's matrices to the device, if they are listed. */
 static bool reach_addresses(struct run *r, struct scan_job *j, cu_pointer *addresses,
                             struct diag *d)
 {

@@ -73,8 +73,9 @@ const struct cuda_header limber_cuda_headers[] = {
 const int limber_cuda_header_count = COUNT(limber_cuda_headers);
 _Static_assert(COUNT(limber_cuda_headers) <= CUDA_HEADERS, "as many as NVRTC is given");
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables of formats, operands and shape --------------------------------------------------- */
 
+/* Prints a table of integers as a constant array. */
 static void print_integers(struct text *t, const char *type, const char *name, const int64_t *v,
                            size_t count)
 {
@@ -104,6 +105,7 @@ static void print_enums(struct text *t)
     limber_text_add(t, " };\n");
 }
 
+/* Prints what kernels need of both operands. */
 static void print_sides(struct text *t, const struct cuda_config *c)
 {
     limber_text_add(t, "struct side {\n    limber_format f, limb;\n"
@@ -128,6 +130,7 @@ static void print_sides(struct text *t, const struct cuda_config *c)
     limber_text_add(t, ";\n");
 }
 
+/* Prints sizes and properties of the plan as enumerators. */
 static void print_shape(struct text *t, const struct cuda_config *c)
 {
     limber_text_add(
@@ -156,7 +159,7 @@ static void print_shape(struct text *t, const struct cuda_config *c)
                                           "float");
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows: which limbs are multiplied -------------------------------------------------------- */
 
 /* True if limb l of this operand is signed. */
 static int is_signed_limb(const struct cuda_side *s, int l)
@@ -205,8 +208,9 @@ static void print_rows(struct text *t, const struct cuda_config *c, const struct
     limber_text_add(t, "%s};\n", c->totals ? "    { 0, 0, 0, 0 }\n" : "");
 }
 
-/* ---- CRT ------------------------------------------------------------------------------------- */
+/* ---- tables for the Chinese remainder theorem ------------------------------------------------ */
 
+/* base^e mod p. */
 static uint32_t power_mod(uint32_t base, int e, uint32_t p)
 {
     uint32_t x = 1;
@@ -395,7 +399,7 @@ static void print_columns(struct text *t, const struct cuda_config *c, const str
                         "TABLE int32_t START[2][1] = { { 0 } };\n");
 }
 
-/* ---- the text -------------------------------------------------------------------------------- */
+/* ---- the whole text of a plan's kernels ------------------------------------------------------ */
 
 static const char *const mma_path_file[] = { "lane.h", "warp.h", "group.h", "portable.h",
                                              "tensor.h" };

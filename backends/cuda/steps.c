@@ -6,8 +6,9 @@
 
 enum { THREADS = 256, WAVES = 8 };
 
-/* ---- source ---------------------------------------------------------------------------------- */
+/* ---- the text of a kernel for steps ---------------------------------------------------------- */
 
+/* Prints a double by its bits. */
 static void print_number(struct text *t, double x)
 {
     uint64_t bits;
@@ -16,6 +17,7 @@ static void print_number(struct text *t, double x)
     limber_text_add(t, "fn_double(0x%llxul)", (unsigned long long)bits);
 }
 
+/* Prints operand i of a step: a constant or the value of an earlier step. */
 static void print_operand(struct text *t, const struct epilogue_step *s, int i)
 {
     if (s->operand[i] == VALUE_number)
@@ -24,6 +26,7 @@ static void print_operand(struct text *t, const struct epilogue_step *s, int i)
         limber_text_add(t, "v%d", s->operand[i]);
 }
 
+/* Prints the call of a function, with its parameters as constants. */
 static void print_function(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
 {
     bool narrow = limber_format_equal(e->compute, LIMBER_F32);
@@ -41,6 +44,7 @@ static void print_function(struct text *t, const struct epilogue *e, const struc
     limber_text_add(t, ", %d })", a.odd);
 }
 
+/* Prints one step as an expression. */
 static void print_line(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
 {
     static const char *const sign[] = { "", " + ", " - ", " * ", " / ", ", ", ", " };
@@ -110,7 +114,7 @@ bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }
 
-/* ---- launch ---------------------------------------------------------------------------------- */
+/* ---- launching that kernel ------------------------------------------------------------------- */
 
 static struct steps_numbers kernel_numbers(const struct numbers *n)
 {

@@ -32,6 +32,7 @@ static const struct arch archs[] = {
     { 12, 0, "sm_120", "mma,mx", "b200", 2, 128, 256, 256, 128, 0, 1024, 1.8e12 },
 };
 
+/* The newest known GPU of this major version that is not newer than the given one; NULL: none. */
 static const struct arch *find_arch(int major, int minor)
 {
     const struct arch *best = NULL;

@@ -6,6 +6,8 @@
 
 enum { THREADS = 256, WAVES = 8 };
 
+/* Blocks for a kernel that handles one element at a time; 1 if the kernel has nothing to do for
+ * each. */
 static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
 {
     int64_t blocks = (j->count * j->m * j->n + THREADS - 1) / THREADS;
@@ -14,6 +16,7 @@ static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
     return j->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
 }
 
+/* Launches the kernel that copies the terms of a complex product. */
 static bool run_terms(struct run *r, const struct terms_job *j, struct diag *d)
 {
     struct terms_args args = {
@@ -61,7 +64,7 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
     return ok;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- the device's memory --------------------------------------------------------------------- */
 
 /* Enters the device.  Without a queue each call synchronises its stream, so any stream serves. */
 static bool enter_device(struct run *r, int device, const limber_queue *queue, struct diag *d)

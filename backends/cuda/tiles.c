@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- blocks of threads ----------------------------------------------------------------------- */
+/* ---- tiles and stages of blocks of threads --------------------------------------------------- */
 
 /* Tile of a warp, tile of a block, and bytes along k of a line in one stage. */
 struct block_shape {
@@ -53,7 +53,7 @@ static struct block_shape shape_of(const struct plan *p, const struct node *n,
     } else {
         s.mb = 64;
         s.mr = 32;
-        /* kernels without tensor cores keep theirs */
+        /* kernels without tensor cores keep the warp's columns */
         s.nr = tensor && limber_target_has(t, "mma") ? 32 : s.nr;
     }
     return s;
@@ -86,8 +86,9 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     return stages;
 }
 
-/* ---- where limbs are made -------------------------------------------------------------------- */
+/* ---- where limbs are made: before the product or inside it ----------------------------------- */
 
+/* True if the multiply kernel can make this plan's limbs itself. */
 static bool can_split_inside(const struct plan *p, const struct target *t, struct diag *d)
 {
     const struct node *n = limber_plan_find(p, OP_products);
@@ -258,6 +259,7 @@ static bool tile_block_scaled(struct plan *p, struct node *n, const struct targe
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
 }
 
+/* Sets the attribute `tile` of products by tensor cores, and where limbs are made. */
 static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     const struct node *a = &p->node[n->in[0]];
@@ -284,6 +286,7 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
 }
 
+/* Implements the choice of a tile: by the kind of unit that multiplies. */
 static bool tile(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     if (limber_num(n, ATTR_unit) != UNIT_model)

@@ -79,6 +79,7 @@ static bool has_exact_sums(const limber_unit *u)
            units * (u->scale == LIMBER_SCALE_UE4M3 ? 225 : 1) <= 0x1p24;
 }
 
+/* True if a block's terms can be summed in 31 bits, or as a tree. *l: how many at a time. */
 static bool can_sum_block(const limber_unit *u, struct limits *l)
 {
     int spare = 31 - l->head - u->frac;  /* log2 of the number of terms that fit one sum */
@@ -122,6 +123,7 @@ static void set_bounds(const limber_unit *u, struct limits *l)
     }
 }
 
+/* True if FP32 lanes can compute the unit; *l: for which values. */
 static bool can_use_f32_lanes(const limber_unit *u, int counts, struct limits *l)
 {
     const limber_step *sum = u->group ? &u->outer : &u->acc;
@@ -177,8 +179,9 @@ void limber_cuda_set_block_scaled(const struct plan *p, const struct target *t,
     c->special = 0;
 }
 
-/* ---- as text --------------------------------------------------------------------------------- */
+/* ---- a unit as constants of a kernel's text -------------------------------------------------- */
 
+/* Prints a step of a unit as an initialiser. */
 static void print_step(struct text *t, const limber_step *s)
 {
     limber_format f = s->format;

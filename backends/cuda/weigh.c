@@ -4,6 +4,7 @@
 
 enum { THREADS = 256 };
 
+/* Launches the kernel that sums magnitudes of lines. */
 static bool run_weigh(struct run *r, const struct weigh_job *j, cu_pointer weights, cu_pointer to,
                       struct diag *d)
 {

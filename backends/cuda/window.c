@@ -57,6 +57,8 @@ int64_t limber_cuda_image_bytes(const struct run *r)
     return w->h * w->w * w->depth * r->kernel->config.bytes;
 }
 
+/* The window through which B is fetched; a matrix is a row of pixels, each seen by a window of
+ * one. */
 static struct window window_of(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Evaluates `arg`: an operand in the plan's order of k. */
 static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 {
     int64_t index = limber_num(n, ATTR_index);
@@ -60,7 +61,7 @@ static bool eval_conv(struct eval *e, const struct node *n, struct val *v)
     return eval_gemm(e, n, v);
 }
 
-/* ---- limbs ----------------------------------------------------------------------------------- */
+/* ---- limbs of operands ----------------------------------------------------------------------- */
 
 static limber_format format_named(const char *name)
 {
@@ -139,6 +140,7 @@ static bool scale_lines(struct eval *e, const struct node *n, struct val *v, lim
     return true;
 }
 
+/* Sets what all kinds of limbs have: lines, format, memory and scales. */
 static bool start_limbs(struct eval *e, const struct node *n, struct val *v, limber_format *f,
                         int top)
 {
@@ -151,6 +153,7 @@ static bool start_limbs(struct eval *e, const struct node *n, struct val *v, lim
     return v->limb && scale_lines(e, n, v, *f, top);
 }
 
+/* Limbs that are the elements themselves. */
 static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
@@ -166,6 +169,7 @@ static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
+/* Limbs hi and lo: each is the scaled rest of the ones before, rounded to the unit's format. */
 static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
@@ -187,6 +191,7 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
+/* Element p of a line as an integer, scaled by 2^-shift, in two's complement. */
 static void scaled_integer(const struct eval *e, const struct val *v, limber_format f, int64_t line,
                            int64_t p, int shift, uint64_t w[LIMBER_WIDE])
 {
@@ -198,6 +203,7 @@ static void scaled_integer(const struct eval *e, const struct val *v, limber_for
         limber_fix(w, f, at, shift);
 }
 
+/* Limbs that are digits of scaled integers. */
 static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 {
     bool digits = limber_format_equal(n->type.format, format_named("e4m3"));
@@ -258,6 +264,7 @@ static bool eval_digits(struct eval *e, const struct node *n, struct val *v, lim
     return true;
 }
 
+/* Limbs that are remainders of scaled integers. */
 static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
@@ -282,6 +289,7 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
+/* Operands of a simulated unit, rounded to its formats. */
 static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f = e->p->node[n->in[0]].type.format;
@@ -306,8 +314,9 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
     return limber_interp_products(e, n, v);
 }
 
-/* ---- combine --------------------------------------------------------------------------------- */
+/* ---- sums from products of limbs ------------------------------------------------------------- */
 
+/* The weight of an accumulator: its total counts 2^weight. */
 static int weight_of(const struct node *products, int acc)
 {
     for (size_t i = 0; i < products->rows; i++)
@@ -316,6 +325,8 @@ static int weight_of(const struct node *products, int acc)
     return 0;
 }
 
+/* Sums the weighted accumulators of an element in binary64, and removes the scales of its row and
+ * column. */
 static void combine_sum(struct eval *e, const struct node *products, const struct val *s,
                         struct val *v, int64_t at, int64_t i, int64_t j)
 {
@@ -331,6 +342,7 @@ static void combine_sum(struct eval *e, const struct node *products, const struc
     v->total[at] = ldexp(x, -(s->scale_a[i] + s->scale_b[j]));
 }
 
+/* Adds all accumulators' totals of one element, each shifted by its weight. */
 static void combine_shift(struct eval *e, const struct node *products, const struct val *s,
                           struct val *v, int64_t at)
 {
@@ -341,6 +353,7 @@ static void combine_shift(struct eval *e, const struct node *products, const str
     limber_columns_words(column, 1, 64, v->word + at * v->words, v->words);
 }
 
+/* Computes an element from its residues by the Chinese remainder theorem. */
 static void combine_crt(struct eval *e, const struct limber_crt *t, const struct val *s,
                         struct val *v, int64_t at)
 {
@@ -361,6 +374,7 @@ static void combine_crt(struct eval *e, const struct limber_crt *t, const struct
     limber_columns_words(column, 1, t->digits, v->word + at * v->words, v->words);
 }
 
+/* Evaluates `combine`: totals of limbs become exact values or float sums. */
 static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 {
     const struct node *products = &e->p->node[n->in[0]];
@@ -399,7 +413,7 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* ---- epilogue -------------------------------------------------------------------------------- */
+/* ---- elements of C --------------------------------------------------------------------------- */
 
 /* The sum of products as NaN and infinities determine it; finite values do not matter. */
 static double special_sum(const struct eval *e, limber_format fa, limber_format fb, int64_t i,
@@ -527,6 +541,8 @@ static int store_special(const struct eval *e, const struct results *r, int64_t 
     return limber_store_class(dst, r->f, special_sum(e, r->a, r->b, i, j), &r->sc);
 }
 
+/* Stores an element of C: as special values say, as its uncertain sum allows, or by one
+ * rounding. */
 static bool store_element(struct eval *e, const struct node *n, const struct val *x,
                           const struct results *r, int64_t i, int64_t j)
 {
@@ -552,6 +568,7 @@ static bool store_element(struct eval *e, const struct node *n, const struct val
     return true;
 }
 
+/* Evaluates `epilogue`: stores all elements of C. */
 static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *x = &e->val[n->in[0]];
@@ -568,7 +585,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     return ok;
 }
 
-/* ---- the plan -------------------------------------------------------------------------------- */
+/* ---- a whole plan ---------------------------------------------------------------------------- */
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
@@ -624,6 +641,7 @@ static void set_operand(struct eval *e, int side, const struct node *n, const vo
     e->operand[side] = limber_map_view(&e->map[side], data);
 }
 
+/* Sets where a convolution's results are stored. */
 static void set_result(struct eval *e, const struct node *n)
 {
     struct conv conv = { .sizes = e->c->conv->sizes };

@@ -34,6 +34,7 @@ struct eval {
     struct output_view out;     /* C */
 };
 
+/* Allocates a x b x c zeroed elements, at least one; NULL with an error if that is too much. */
 static inline void *alloc_array(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
 {
     __int128 n = (__int128)(a ? a : 1) * (b ? b : 1) * (c ? c : 1) * (__int128)size;

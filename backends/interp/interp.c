@@ -10,6 +10,7 @@ struct kernel {
     struct plan plan;
 };
 
+/* Implements backend.probe: a machine without properties of its own. */
 static bool probe(struct target *t, struct diag *d)
 {
     (void)d;
@@ -28,6 +29,7 @@ static bool probe(struct target *t, struct diag *d)
     return true;
 }
 
+/* The bytes of a kernel are the plan's text. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
@@ -44,6 +46,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     return true;
 }
 
+/* Implements backend.load: parses the plan's text. */
 static bool load(const unsigned char *data, size_t size, struct kernel **kernel, struct diag *d)
 {
     struct kernel *k = calloc(1, sizeof *k);

@@ -54,6 +54,7 @@ static bool is_first(const struct node *products, size_t r)
     return true;
 }
 
+/* A chain of products of integers, exact. */
 static int64_t exact_chain(const double *a, const double *b, int64_t k)
 {
     int64_t acc = 0;
@@ -63,6 +64,7 @@ static int64_t exact_chain(const double *a, const double *b, int64_t k)
     return acc;
 }
 
+/* Computes products as the plan's simulated unit does. */
 static bool products_model(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
@@ -99,6 +101,7 @@ static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs,
     return out;
 }
 
+/* Operands of products that are summed as tensor cores sum them. */
 struct tensor {
     const struct node *n;
     const limber_unit *u;

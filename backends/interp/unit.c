@@ -7,12 +7,13 @@
 
 enum { MOST = 128 };            /* largest number of products in a block */
 
+/* One simulated sum. */
 struct machine {
     const struct model_dot *d;
     uint32_t element;           /* hash that this element's random numbers are derived from */
 };
 
-/* ---- exact sums ---------------------------------------------------------------------------- */
+/* ---- exact sums of terms ------------------------------------------------------------------- */
 
 /* x + y, with a sticky bit below; neither is NaN or infinite, both have at most 106 bits. */
 static int add_finite(struct limber_num *out, struct limber_num x, struct limber_num y)
@@ -92,7 +93,7 @@ static struct limber_num number_of(double v)
     return x;
 }
 
-/* The exact product of two loaded values. */
+/* The exact product at position p of the unit's order of k. */
 static struct limber_num exact_product(const struct machine *m, int64_t p)
 {
     const struct model_dot *d = m->d;
@@ -107,8 +108,10 @@ static struct limber_num exact_product(const struct machine *m, int64_t p)
                                 x.sign != y.sign, NUM_finite };
 }
 
-/* ---- single products ------------------------------------------------------------------------- */
+/* ---- products added one by one, each rounded ------------------------------------------------- */
 
+/* Rounds x to a step's format. r: random number, of which the highest bits count; *loss: what
+ * rounding lost. */
 static double round_to_step(const struct machine *m, const limber_step *s,
                             const struct limber_num *x, int sticky, uint32_t r, int *loss)
 {
@@ -119,7 +122,7 @@ static double round_to_step(const struct machine *m, const limber_step *s,
     return limber_num_value(&out);
 }
 
-/* sum + x, rounded. */
+/* Rounds sum + x to step s with the random bits r. *loss: NUM_ flags of what was lost. */
 static double accumulate(const struct machine *m, const limber_step *s, double sum,
                          const struct limber_num *x, uint32_t r, int *loss)
 {
@@ -134,6 +137,8 @@ static bool is_swamped(double before, double after, bool inexact)
     return inexact && after == before && isfinite(before);
 }
 
+/* The product at position p, rounded to the unit's product format if it has one; counts what that
+ * lost. */
 static struct limber_num rounded_product(const struct machine *m, int64_t p, uint32_t r)
 {
     struct unit_counts *c = m->d->counts;
@@ -152,6 +157,7 @@ static struct limber_num rounded_product(const struct machine *m, int64_t p, uin
     return number_of(v);
 }
 
+/* Counts a sum that lost its term x, wholly or in part, or that overflowed. */
 static void count_sum(const struct machine *m, double before, double x, double after, int loss)
 {
     struct unit_counts *c = m->d->counts;
@@ -166,6 +172,7 @@ static void count_sum(const struct machine *m, double before, double x, double a
         c->partly_swamped += loss & NUM_inexact ? 1 : 0;
 }
 
+/* Adds product p to acc, both rounded as the unit rounds them. */
 static double add_one_product(const struct machine *m, double acc, int64_t p)
 {
     uint32_t h = limber_unit_number(m->element, 0, (uint32_t)p);
@@ -177,8 +184,9 @@ static double add_one_product(const struct machine *m, double acc, int64_t p)
     return after;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks of terms, added by a tree or aligned --------------------------------------------- */
 
+/* Adds n products from p on as a binary tree of rounded additions. */
 static double add_tree(const struct machine *m, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = m->d->u;
@@ -268,6 +276,8 @@ static struct late_sum aligned_sum(const struct machine *m, const struct term *t
     return s;
 }
 
+/* Sums a block whose products are aligned among themselves, before acc (t[0]) is aligned to their
+ * sum. */
 static double sum_late(const struct machine *m, const struct term *t, int n, uint32_t r)
 {
     const limber_unit *u = m->d->u;
@@ -302,6 +312,7 @@ static double sum_late(const struct machine *m, const struct term *t, int n, uin
     return v;
 }
 
+/* Sums a block whose terms are aligned to the largest exponent and cut there. */
 static double sum_fused(const struct machine *m, const struct term *t, int n, uint32_t r)
 {
     const limber_unit *u = m->d->u;
@@ -330,6 +341,7 @@ static double sum_fused(const struct machine *m, const struct term *t, int n, ui
     return v;
 }
 
+/* Adds n products from p on to acc as one block. */
 static double add_fused(const struct machine *m, double acc, int64_t p, int64_t n)
 {
     const struct model_dot *d = m->d;
@@ -364,8 +376,9 @@ static double add_fused(const struct machine *m, double acc, int64_t p, int64_t 
                                             limber_unit_number(m->element, 0, (uint32_t)p));
 }
 
-/* ---- groups and parts ------------------------------------------------------------------------ */
+/* ---- groups of products, and parts of k ------------------------------------------------ */
 
+/* Adds products [from, to) to acc, a block at a time: by a tree, as one fused sum, or singly. */
 static double sum_chain(const struct machine *m, double acc, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
@@ -426,6 +439,7 @@ static double sum_lanes(const struct machine *m, int64_t from, int64_t to)
     return acc[0];
 }
 
+/* Sums positions [from, to) of a part of k onto `start`: group by group, or as one chain. */
 static double sum_part(const struct machine *m, double start, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;

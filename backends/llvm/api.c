@@ -55,6 +55,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *function)
     return 1;
 }
 
+/* Finds libLLVM's functions; fails if one is missing. */
 static bool resolve_functions(void *h, struct diag *d)
 {
 #define F(name) \

@@ -35,7 +35,8 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
     return true;
 }
 
-static double scalar(const struct kernel_config *c, const void *p, double otherwise)
+/* Reads alpha or beta in C's format; `otherwise` if the caller gave none. */
+static double read_scalar(const struct kernel_config *c, const void *p, double otherwise)
 {
     return p ? limber_format_value(c->scalars, p) : otherwise;
 }
@@ -46,9 +47,9 @@ static const uint8_t *special(const struct mask *m)
     return m && m->special ? m->line_special : NULL;
 }
 
-/* ---- simulated units ----------------------------------------------------------------------- */
+/* ---- simulated units, and how a part is computed ------------------------------------------- */
 
-/* Additions of groups and of parts of k, over all elements of C. */
+/* Counts the additions of groups' sums and of parts of k to outer sums, over all elements of C. */
 static int64_t outer_sums(const limber_unit *u, const struct call *c)
 {
     int64_t length = limber_unit_part(u, c->k), sums = 0;
@@ -61,6 +62,7 @@ static int64_t outer_sums(const limber_unit *u, const struct call *c)
     return sums * c->m * c->n;
 }
 
+/* Runs a plan of a simulated unit, with its seed, and counts its outer sums. */
 static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
                       const struct launch_memory *given, struct diag *d)
 {
@@ -76,7 +78,7 @@ static bool is_empty(const struct call *c)
     return c->m == 0 || c->n == 0;
 }
 
-/* The way of a launch, which computes what it found. */
+/* The way that a launch takes, and the product as that way reads it. */
 struct layout {
     enum way_id way;
     int64_t bytes; /* workspace; 0 for WAY_packed */
@@ -102,6 +104,7 @@ static void find_way(const struct kernel *k, const struct call *c, struct layout
     }
 }
 
+/* Workspace of a call: the least with which it runs, and that which holds all limbs at once. */
 static void workspace(const struct kernel *k, const struct call *of, size_t *least, size_t *most)
 {
     const struct kernel_config *f = &k->config;
@@ -129,8 +132,9 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
     *least = *least < *most ? *least : *most;
 }
 
-/* ---- what a launch has beside the parts: scales and special values --------------------------- */
+/* ---- classes and special values, found beside the parts -------------------------------------- */
 
+/* Scanning both operands for special values, a task for some lines. */
 struct specials {
     struct classes of[2];
     const struct call *call;
@@ -234,6 +238,7 @@ static bool run_library(const struct kernel *k, struct call *c, struct layout *l
     return true;
 }
 
+/* Implements backend.launch: finds special values, then computes by the first way that serves. */
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
@@ -285,8 +290,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
             .c = c->c,
             .alpha = c->alpha,
             .beta = c->beta,
-            .alpha_f64 = scalar(f, c->alpha, 1),
-            .beta_f64 = scalar(f, c->beta, 0),
+            .alpha_f64 = read_scalar(f, c->alpha, 1),
+            .beta_f64 = read_scalar(f, c->beta, 0),
             .recomputed = &c->recomputed,
             .recomputed_ns = &c->recomputed_ns,
             .op = { { .view = c->a, .scale = scale_a, .special = special(c->mask_a) },
@@ -324,6 +329,7 @@ static const char *rows_name(const struct product *p)
                                      "rows";
 }
 
+/* Prints how operands are read, for the line of a plan that names its way. */
 static void describe(const struct layout *l, const struct kernel_config *f, const struct call *c,
                      struct text *out)
 {
@@ -346,6 +352,8 @@ static void describe(const struct layout *l, const struct kernel_config *f, cons
             limber_text_add(out, "\n; not %s: %s", limber_way_name((enum way_id)i), l->why[i]);
 }
 
+/* Implements backend.way: the way of this call under this plan, and why the ways before it
+ * refuse. */
 static enum way_id way(const struct plan *p, const struct target *t, const struct call *of,
                        struct text *out)
 {
@@ -387,6 +395,7 @@ static int64_t small(const struct call *c, const struct target *t, limber_format
     return run(c, a, b, to, allowed);
 }
 
+/* Implements backend.vectors: sums of a product with a vector, by the code for this CPU. */
 static void vectors(const struct vector_sums *s, const struct target *t)
 {
     unsigned cpu = limber_cpu_of(t);

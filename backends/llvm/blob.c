@@ -34,6 +34,7 @@ static bool join_blob(const struct kernel_config *k, unsigned cpu, const struct 
     return true;
 }
 
+/* The configuration that a plan is flattened into; NULL: it is not served. */
 static struct kernel_config *config_of(const struct plan *p, const struct target *t, struct diag *d)
 {
     struct kernel_config *k = malloc(sizeof *k);
@@ -80,6 +81,7 @@ bool limber_blob_prebuilt(const struct plan *p, const struct target *t, struct b
     return ok;
 }
 
+/* Reads a kernel's head and configuration from bytes that may be damaged. */
 static bool take_config(struct kernel *k, const unsigned char *data, size_t size,
                         struct blob_head *head, struct diag *d)
 {
@@ -114,6 +116,7 @@ static void set_exact(struct kernel *k, unsigned cpu)
 #endif
 }
 
+/* Maps a kernel's object file and finds its two entry points. */
 static bool load_object(struct kernel *k, const unsigned char *data, size_t size, struct diag *d)
 {
     unsigned char *aligned = malloc(size + 1);

@@ -21,8 +21,10 @@ enum {
     TASKS = 4 /* tasks for each worker */
 };
 
-/* ---- what is served -------------------------------------------------------------------------- */
+/* ---- which calls are served ------------------------------------------------------------------ */
 
+/* True if the plan is one product of bytes, summed in 32 bits. image: the side that holds the
+ * image. */
 static bool is_byte_product(const struct kernel_config *f, int image)
 {
     const limber_format *w = &f->side[!image].f, *x = &f->side[image].f;
@@ -77,7 +79,8 @@ static bool set_image(struct windows *x)
     return true;
 }
 
-/* True if a filter is one dense array.  Filters of three dimensions have t r rows of s taps. */
+/* True if all filters are one dense array: each has the elements of one input channel, all taps,
+ * after another. */
 static bool are_filters_dense(const struct call *c)
 {
     return !c->a.tile_subset && (c->a.patch ? limber_is_window_over_whole_image(c->a.patch) :
@@ -97,7 +100,8 @@ static bool are_in_order(const struct windows *x)
                x->taps == 1 && v->p == 1;
 }
 
-/* True if rows of C are dense; sets `across` if these are pixels, not filters. */
+/* True if C lies in memory as rows: of pixels whose filters are contiguous (sets `across`), or of
+ * filters whose pixels are contiguous. */
 static bool set_result(struct windows *x)
 {
     const struct call *c = x->call;
@@ -240,7 +244,7 @@ static const char *refuses(const struct kernel *k, const struct call *call, stru
                "the channels of many pixels would have to be turned";
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- sizes of buffers ------------------------------------------------------------------------ */
 
 /* Bytes of the image's copy.  In double: padding and dilation may exceed any memory. */
 static double image_bytes(const struct windows *x)
@@ -253,7 +257,7 @@ static double image_bytes(const struct windows *x)
                        0;
 }
 
-/* A unit is the start values of sixteen sums, and the words of sixteen filters. */
+/* Bytes of a unit: the start values of sixteen sums, then the words of sixteen filters. */
 static int64_t unit_bytes(const struct windows *x)
 {
     return (1 + x->words) * BYTES_UNIT * 4;
@@ -264,7 +268,7 @@ static int64_t filters_bytes(const struct windows *x)
     return x->units * unit_bytes(x);
 }
 
-/* A worker's memory holds sixteen unpacked filters or, later, a block of sums. */
+/* Bytes of a worker's memory.  It holds sixteen unpacked filters or, later, a block of sums. */
 static int64_t worker_bytes(const struct windows *x)
 {
     int64_t turned = BYTES_UNIT * round_up(4 * x->words + 64, 64);
@@ -286,6 +290,7 @@ const char *limber_windows_refuses(const struct kernel *k, const struct call *c,
     return limber_workspace_holds(c, bytes, &x->bytes) ? NULL : "the workspace is too small";
 }
 
+/* All that the tasks of one launch share. */
 struct launch_state {
     const struct windows *x;
     const uint8_t *image; /* = copy, or the caller's image */
@@ -299,11 +304,12 @@ struct launch_state {
     int64_t parts; /* tasks that divide the strips of one block of pixels */
 };
 
-/* ---- the image ------------------------------------------------------------------------------- */
+/* ---- rows of the image for the windows ------------------------------------------------------- */
 
 typedef uint8_t sixteen __attribute__((vector_size(16)));
 
-/* Copies bytes, exclusive-or `flip` (128 makes signed bytes unsigned with an offset of 128). */
+/* Copies bytes and XORs each with `flip`: 128 turns signed bytes into unsigned ones that are 128
+ * larger. */
 static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 {
     const sixteen all = (sixteen){ 0 } + (uint8_t)flip;
@@ -337,7 +343,8 @@ static void widen(char *to, const char *from, int64_t count, bool sign)
     }
 }
 
-/* Interleaves sixteen bytes of each row: four rows to bytes, two rows to 16-bit elements. */
+/* Interleaves sixteen bytes of each row into words: of four bytes (group 4), or of two elements
+ * that are widened to 16 bits (group 2). */
 static void join_words(int group, const char *const *row, bool sign, char *to)
 {
     if (group == 4)
@@ -443,7 +450,7 @@ static inline __attribute__((always_inline)) void copy_words(char *to, int64_t t
 typedef int8_t four_bytes __attribute__((vector_size(4)));
 typedef int16_t four_pairs __attribute__((vector_size(8)));
 
-/* Widens NHWC pixels to 16 bits; otherwise as copy_pixels. */
+/* Widens NHWC pixels to 16 bits.  Reads nothing at or beyond `end`, as copy_pixels. */
 static void widen_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                          char *to)
 {
@@ -593,7 +600,7 @@ static void fill_channel(const struct launch_state *j, int64_t task)
                 at[i] = line[i * from->col];
 }
 
-/* ---- filters --------------------------------------------------------------------------------- */
+/* ---- packed filters -------------------------------------------------------------------------- */
 
 /* Start values of the sums: minus the filters' sums of an image whose bytes are all `flip`. */
 static void start_sums(const struct launch_state *j, const int8_t *filters, int64_t step,
@@ -622,8 +629,8 @@ static void start_sums(const struct launch_state *j, const int8_t *filters, int6
         start[l] = -sums[l];
 }
 
-/* Divides units among strips as evenly as possible.  A strip's units are interleaved word by
- * word. */
+/* First unit of a strip.  Units are divided among strips as evenly as possible; those of a strip
+ * are interleaved word by word. */
 static int64_t first_unit(const struct launch_state *j, int64_t strip)
 {
     return strip * j->x->units / j->strips;
@@ -700,8 +707,9 @@ static void pack_unit(const struct launch_state *j, int64_t unit, char *room)
     start_sums(j, (const int8_t *)to + stride, stride, (int32_t *)(void *)to);
 }
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+/* ---- tasks: packing, then blocks of sums ----------------------------------------------------- */
 
+/* Task: copies a row or channel of the image, or packs a unit of filters. */
 static void run_packing(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
@@ -811,6 +819,7 @@ static void sum_strip(const struct launch_state *j, int64_t strip, struct byte_s
     finish_block(x, filter, s->count, pixel, s->pixels);
 }
 
+/* Task: computes a block of pixels by a range of strips. */
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
@@ -843,7 +852,7 @@ static void run_block(void *arg, int64_t task, int worker)
         sum_strip(j, strip, &s, image * pixels + first, sums);
 }
 
-/* ---- a launch -------------------------------------------------------------------------------- */
+/* ---- a launch of all tasks ------------------------------------------------------------------- */
 
 /* Sets the offsets of a window's words, in the order of the filters' words. */
 static void set_words(const struct windows *x, int64_t *at)

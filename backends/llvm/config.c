@@ -57,6 +57,10 @@ static int digit_bits(const struct plan *p, const struct node *products, bool wi
     return wide ? base : KERNEL_DIGIT;
 }
 
+/* Sets what packing needs of operand `which`. top: bits of scaled integers, or of Hi/Lo limbs the
+ * power below which lines are scaled. base, digits: scaled integers are packed as `digits` digits
+ * of `base` bits. sums: an offset on one side adds a multiple of the other side's sum to each
+ * element, so the other side must be summed. copied: elements are packed as they lie. */
 static void set_side(const struct plan *p, const struct node *products, int which,
                      struct kernel_config *k)
 {
@@ -114,6 +118,7 @@ static int packed_bytes(int group)
     return group < 4 ? 4 / group : 1;
 }
 
+/* Takes the register tile and the cache blocks from the plan. */
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
 {
     const struct dims_list *tile = limber_list(products, ATTR_tile);
@@ -138,7 +143,7 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
     return true;
 }
 
-/* 64-bit words that hold the largest exact sum and its sign. */
+/* Sets k->words, the number of 64-bit words that hold the largest exact sum and its sign. */
 static void set_words(const struct plan *p, struct kernel_config *k)
 {
     int top = 0;
@@ -187,6 +192,7 @@ static void set_wide_weight(struct kernel_config *k, int l)
     k->share[l] = (double)inverse / k->crt.modulus[l];
 }
 
+/* Sets the moduli's constants, from which columns of the Chinese remainder are summed. */
 static bool set_crt(const struct node *combine, struct kernel_config *k, struct diag *d)
 {
     int bits = k->wide ? KERNEL_WIDE_COLUMN : KERNEL_COLUMN;
@@ -247,6 +253,7 @@ static bool is_direct(const struct kernel_config *k)
            (k->unit == UNIT_f64 ? limber_num_is_f64(k->c) : limber_num_is_f32(k->c));
 }
 
+/* Sets base and words of a long accumulator that holds every sum of these products. */
 static void set_exact(const struct plan *p, struct kernel_config *k)
 {
     limber_format a = k->side[0].f, b = k->side[1].f;
@@ -255,8 +262,9 @@ static void set_exact(const struct plan *p, struct kernel_config *k)
     k->big_words = limber_dot_words(a, b, p->kbits);
 }
 
-/* ---- simulated units ----------------------------------------------------------------------- */
+/* ---- which simulated units have fast code -------------------------------------------------- */
 
+/* The format's least positive number, a power of two. */
 static double quantum_of(limber_format f)
 {
     return ldexp(1, limber_format_quantum(f));
@@ -284,6 +292,7 @@ static bool is_double_rounding_innocuous(const limber_step *from, const limber_s
            to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
 }
 
+/* True if FP32 lanes can round all of the unit's steps at random. */
 static bool can_round_randomly_in_f32(const limber_unit *u)
 {
     const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
@@ -312,6 +321,7 @@ static bool has_exact_sums(const limber_unit *u)
     return units * (u->scale == LIMBER_SCALE_UE4M3 ? 225 : 1) <= 0x1p24;
 }
 
+/* True if FP32 lanes give the bits of the unit's blocks, trees or single products. */
 static bool can_sum_blocks(const limber_unit *u, bool avx512)
 {
     if (u->block == 1)
@@ -332,6 +342,8 @@ static bool can_detect_overflow(limber_format f)
     return !f.kind || (limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE));
 }
 
+/* Sets the magnitudes for which FP32 lanes give the unit's bits; tiles beyond them take FP64
+ * lanes. */
 static void set_bounds(struct kernel_config *k)
 {
     const limber_unit *u = &k->model;
@@ -401,6 +413,7 @@ static bool is_bfdot(const limber_unit *u, int counts, unsigned cpu)
 #endif
 }
 
+/* Sets the constants of a simulated unit, and which lanes may compute it. */
 static void set_model(const struct plan *p, struct kernel_config *k, unsigned cpu)
 {
     const limber_unit *u = p->model;
@@ -438,6 +451,7 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
     k->tracks = avx512 && k->frees && k->largest < 2048;
 }
 
+/* True if no row of the product table adds to one of the accumulators. */
 static bool has_unused_accumulator(const struct kernel_config *k)
 {
     bool used[KERNEL_ACCUMULATORS] = { false };

@@ -32,6 +32,7 @@ static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *user)
     (void)info, (void)user;
 }
 
+/* A compilation by libLLVM. */
 struct emit {
     const struct llvm *l;
     LLVMContextRef context;
@@ -65,6 +66,7 @@ static bool begin_emit(struct emit *e, const struct target *t, struct diag *d)
     return true;
 }
 
+/* Reports an error of libLLVM and frees its message; returns false. */
 static bool fail_llvm(struct emit *e, const char *what, char *message)
 {
     limber_fail(e->d, LIMBER_STATUS_INTERNAL, "llvm: %s: %s", what, message ? message : "unknown");
@@ -73,6 +75,7 @@ static bool fail_llvm(struct emit *e, const char *what, char *message)
     return false;
 }
 
+/* Reads the bitcode of the kernel's kind of limbs, and links the micro-kernel into it. */
 static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
 {
     int limb_kind = k->side[0].limb_kind;
@@ -125,6 +128,7 @@ static bool set_config(struct emit *e, const struct kernel_config *k)
     return true;
 }
 
+/* Gives each function the target's CPU features. */
 static void set_attributes(struct emit *e)
 {
     const unsigned whole = (unsigned)LLVMAttributeFunctionIndex;
@@ -159,6 +163,7 @@ static void set_attributes(struct emit *e)
     }
 }
 
+/* Makes LLVM's code generator for the target. */
 static bool make_machine(struct emit *e)
 {
     LLVMTargetRef target;
@@ -195,6 +200,7 @@ static bool optimise(struct emit *e)
 
     e->l->LLVMDisposePassBuilderOptions(options);
     if (!error)
+        /* Writes the module as an object file or as assembly. */
         return true;
     message = e->l->LLVMGetErrorMessage(error);
     limber_fail(e->d, LIMBER_STATUS_INTERNAL, "llvm: passes: %s", message);
@@ -202,6 +208,7 @@ static bool optimise(struct emit *e)
     return false;
 }
 
+/* Compiles the module to an object file or to assembly, in a buffer of libLLVM. */
 static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *buffer)
 {
     char *message = NULL;
@@ -211,6 +218,7 @@ static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBuffe
     return true;
 }
 
+/* Compiles the module and copies the object file. */
 static bool emit_object(struct emit *e, struct blob *object)
 {
     LLVMMemoryBufferRef buffer;
@@ -236,6 +244,7 @@ static void emit_clear(struct emit *e)
     limber_text_clear(&e->features);
 }
 
+/* Parses LLVM assembly into the module. */
 static bool read_text(struct emit *e, const char *text, size_t size)
 {
     LLVMMemoryBufferRef buffer;

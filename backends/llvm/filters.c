@@ -52,6 +52,7 @@ int64_t limber_transposed_bytes(const struct kernel_config *f, const struct filt
     return x->turned ? round_up(lines * x->k * f->side[0].f.size + 128, 64) : 0;
 }
 
+/* Strides of filters in NHWC or NCHW order, or of planes as channels. */
 static struct filter_strides filter_strides_of(const struct view *v, const struct filters *x,
                                                int64_t k, int size)
 {
@@ -71,6 +72,7 @@ static inline __attribute__((always_inline)) void copy_runs(char *to, int64_t to
         memcpy(to + i * to_step, from + i * from_step, bytes);
 }
 
+/* Copies `count` elements of `bytes` bytes, with a constant length for each usual size. */
 static void copy_apart(char *to, int64_t to_step, const char *from, int64_t from_step,
                        int64_t count, size_t bytes)
 {
@@ -143,7 +145,8 @@ static void interleave_four(const char *const row[4], int size, char *to)
 typedef int64_t two_longs __attribute__((vector_size(16)));
 typedef int16_t eight_shorts __attribute__((vector_size(16)));
 
-/* Interleaves the elements of two rows of 16 bytes. */
+/* Interleaves the elements of two rows: those of the rows' lower halves go to `to`, of the upper
+ * ones behind them. */
 #define TURN_TWO(vector, row, to, low, high) \
     do { \
         vector r[2], turned; \
@@ -157,6 +160,7 @@ typedef int16_t eight_shorts __attribute__((vector_size(16)));
     } while (0)
 #define LIST(...) __VA_ARGS__
 
+/* Interleaves two channels of 16 bytes, element by element. */
 static void interleave_two(const char *const row[2], int size, char *to)
 {
     switch (size) {

@@ -47,6 +47,7 @@ static bool check_plan(const struct plan *p, const struct fixed *f, enum unit *u
     return true;
 }
 
+/* Implements functions.compile: a product of one fixed shape, as an object behind a head. */
 static bool compile(const struct plan *p, const struct target *t, const struct fixed *f,
                     const struct dump *dump, struct blob *out, struct diag *d)
 {
@@ -77,6 +78,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct f
     return ok;
 }
 
+/* Checks the head of a stored function, whose bytes may be damaged. */
 static bool check_head(const unsigned char *data, size_t size, struct diag *d)
 {
     struct head head;
@@ -100,6 +102,7 @@ static void unload(struct function *f)
     free(f);
 }
 
+/* Implements functions.load: maps the object and finds its entry. */
 static bool load(const unsigned char *data, size_t size, struct function **out, void **entry,
                  struct diag *d)
 {

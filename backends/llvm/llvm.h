@@ -85,7 +85,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
  * false if there is none. */
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block);
-/* prebuilt.c: implements backend.direct. */
+/* prebuilt.c: implements backend.direct by the code for this machine's instructions. */
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c);
 /* prebuilt.c: the strip micro-kernel for these CPU features; NULL if there is none. */
@@ -108,7 +108,8 @@ extern const struct narrow_ops limber_llvm_narrow;
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)
 size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to);
 bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size);
-/* emit.c: implements backend.open. */
+/* emit.c: implements backend.open: opens libLLVM and lets it compile a small function, so that all
+ * of its parts are initialised. */
 void limber_llvm_open(const struct target *t);
 /* emit.c: compiles a kernel to an object file. */
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,

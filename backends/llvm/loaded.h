@@ -11,6 +11,7 @@ struct object {
     size_t size;
 };
 
+/* A kernel that is loaded, or part of the library. */
 struct kernel {
     struct kernel_config config;
     struct object object;

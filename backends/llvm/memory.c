@@ -14,13 +14,16 @@ struct spare {
 };
 enum {
     SPARE_MOST = 256 << 20,
-    SPARE_EACH = 16 << 20, /* limit for each worker, if larger in total */
+    /* bytes that the spare may keep for each worker, where that exceeds its limit for all */
+    SPARE_EACH = 16 << 20,
     HUGE_PAGE = 2 << 20
 };
 
 static _Atomic(struct spare *) spare_kept;
 static atomic_size_t kernels;
 
+/* Takes the spare workspace if it is large enough; else frees it and allocates, large ones in huge
+ * pages. */
 static struct spare *take_spare(size_t size)
 {
     struct spare *s = atomic_exchange(&spare_kept, NULL);
@@ -40,6 +43,8 @@ static struct spare *take_spare(size_t size)
     return s;
 }
 
+/* Keeps a workspace as the spare, in the place of the last one, if it is within the limits; else
+ * frees it. */
 static void return_spare(struct spare *s, int workers)
 {
     struct spare *old = NULL;

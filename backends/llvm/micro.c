@@ -19,6 +19,8 @@ struct step {
     const char *intrinsic; /* NULL: multiply and add without one */
 };
 
+/* Name of the intrinsic that sums dot products of four bytes in 32 bits, for vectors of these
+ * bits. */
 static const char *dot_product(const struct step *s, int bits)
 {
     if (s->scalable)
@@ -34,6 +36,7 @@ static const char *matrix_intrinsic(const struct step *s)
                          "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
 }
 
+/* Chooses types and intrinsic of a step of the loop over k for the unit and the CPU. */
 static void describe_step(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     int bits = t->vector_bits >= 128 ? t->vector_bits : 128;
@@ -113,6 +116,8 @@ struct copy {
  * takes even (0) or odd (1) pairs. */
 enum shuffle { ZIP, UNZIP };
 
+/* Emits `to` = shuffle of x and y, for NEON or for SVE. which: lower or upper halves, even or odd
+ * pairs. */
 static void emit_shuffle(const struct step *s, enum shuffle how, int which, const char *to,
                          const char *x, const char *y, struct text *out)
 {
@@ -132,6 +137,7 @@ static void emit_shuffle(const struct step *s, enum shuffle how, int which, cons
                         which + 1, to, to, to, to, s->vector);
 }
 
+/* Emits the declarations that the instructions of I8MM need. */
 static void emit_matrix_declarations(const struct step *s, struct text *out)
 {
     limber_text_add(out, "declare %s %s(%s, %s, %s)\n", s->vector, s->intrinsic, s->vector,
@@ -149,6 +155,7 @@ static void emit_matrix_declarations(const struct step *s, struct text *out)
                              "<vscale x 16 x i1>, ptr)\n");
 }
 
+/* Prints declarations of the intrinsics that this micro-kernel calls. */
 static void emit_declarations(const struct kernel_config *k, const struct step *s, struct text *out)
 {
     if (is_matrix(k))
@@ -173,6 +180,7 @@ static bool has_casts(const struct step *s)
     return strcmp(s->packed, s->vector) != 0;
 }
 
+/* Prefix of a name: `yes` where operands are cast to the intrinsic's type, else `no`. */
 static char cast_prefix(const struct step *s, char yes, char no)
 {
     return has_casts(s) ? yes : no;
@@ -217,6 +225,7 @@ static void emit_multiply_add(const struct kernel_config *k, const struct step *
                         r, v, at, w, r, at, v, at, c->sum, r, v, w, c->in, r, v, r, v, at);
 }
 
+/* Emits the load of A's element in row r, broadcast to a vector or as a lane of one. */
 static void emit_element(const struct kernel_config *k, const struct step *s, int r,
                          const struct copy *c, const char *loop, struct text *out)
 {
@@ -238,6 +247,8 @@ static void emit_element(const struct kernel_config *k, const struct step *s, in
     limber_text_add(out, ">\n");
 }
 
+/* Emits loads and multiply-adds of one group of k, for all rows and nv vectors of the register
+ * tile. */
 static void emit_group(const struct kernel_config *k, const struct step *s, int nv,
                        const struct copy *c, const char *loop, struct text *out)
 {
@@ -340,6 +351,7 @@ struct from {
     const char *label, *x;
 };
 
+/* Emits phi nodes for all accumulators. from: the two blocks that control may come from. */
 static void emit_phis(const struct kernel_config *k, const struct step *s, int nv, const char *name,
                       const struct from from[2], struct text *out)
 {
@@ -435,6 +447,7 @@ static void emit_loop(const struct kernel_config *k, const struct step *s, int n
                     groups > 1 ? "rest" : "done");
 }
 
+/* Emits the stores of the register tile to C. add: C's old values are added. */
 static void emit_store(const struct kernel_config *k, const struct step *s, int nv, bool add,
                        struct text *out)
 {

@@ -24,6 +24,7 @@ static const char foreign[] = "no x86-64 object file";
 
 enum { SECTIONS = 64, MOST_BYTES = 1 << 28 };
 
+/* An object file, and where its sections lie in the mapping. */
 struct layout {
     const unsigned char *data;
     size_t size;
@@ -38,11 +39,13 @@ static bool fail_object(struct diag *d, const char *what)
     return limber_fail(d, LIMBER_STATUS_IO, "object: %s", what);
 }
 
+/* True if a range of the file lies inside it. */
 static bool is_inside(const struct layout *l, uint64_t offset, uint64_t size)
 {
     return offset <= l->size && size <= l->size - offset;
 }
 
+/* Checks the ELF header and finds the table of sections. */
 static bool read_head(struct layout *l, struct diag *d)
 {
     l->head = (const Elf64_Ehdr *)(const void *)l->data;
@@ -57,6 +60,7 @@ static bool read_head(struct layout *l, struct diag *d)
     return true;
 }
 
+/* Assigns each section that is loaded an offset in the mapping. */
 static bool lay_out(struct layout *l, struct diag *d)
 {
     for (int i = 0; i < l->head->e_shnum; i++) {
@@ -94,6 +98,7 @@ static const Elf64_Sym *symbols(const struct layout *l, uint32_t index, size_t *
     return (const Elf64_Sym *)(const void *)(l->data + s->sh_offset);
 }
 
+/* Applies one relocation to the mapped section. */
 static bool relocate_one(const struct layout *l, unsigned char *map, size_t section,
                          const Elf64_Rela *r, const Elf64_Sym *sym, struct diag *d)
 {
@@ -115,6 +120,7 @@ static bool relocate_one(const struct layout *l, unsigned char *map, size_t sect
            fail_object(d, "relocation out of range");
 }
 
+/* Applies all relocations of the sections that are mapped. */
 static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
 {
     for (int i = 0; i < l->head->e_shnum; i++) {
@@ -140,10 +146,11 @@ static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
     return true;
 }
 
-/* ---- executable memory ----------------------------------------------------------------------- */
+/* ---- copying code to executable memory ------------------------------------------------------- */
 
 static atomic_bool known, refused; /* whether this process may map executable memory */
 
+/* Makes the mapping executable, and no longer writable. */
 static bool make_executable(void *map, size_t size)
 {
     if (mprotect(map, size, PROT_READ | PROT_EXEC) == 0)

@@ -18,6 +18,7 @@ enum {
     LONG_PART = 1 << 14 /* parts of k get no shorter while C can be divided instead */
 };
 
+/* Workers that a launch can keep busy. */
 static int busy_workers(const struct call *c)
 {
     return limber_runner_busy(c->runner);
@@ -74,7 +75,7 @@ int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines
            range_bytes(c, side, panels) + norm_bytes(c, side, panels);
 }
 
-/* Bytes of a worker's scratch for a block of `rows` rows. */
+/* Bytes of a worker's sums for a block of `rows` rows: of all accumulators, and of their total. */
 static int64_t scratch_bytes(const struct kernel_config *c, int64_t rows)
 {
     int64_t block = rows * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
@@ -90,6 +91,8 @@ static int64_t scratch_bytes(const struct kernel_config *c, int64_t rows)
            KERNEL_LANES * 8;
 }
 
+/* Assigns a side's memory: limbs, flags, sums, ranges and norms of its panels.  Returns the first
+ * free byte. */
 static char *set_side(const struct kernel_config *c, struct packed *o, int side, int64_t k,
                       char *memory)
 {
@@ -121,7 +124,7 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     return limber_aligned(memory);
 }
 
-/* ---- what packing accumulates ---------------------------------------------------------------- */
+/* ---- before packing: cleared flags and sums, order of tasks ---------------------------------- */
 
 /* Clears flags and sums. begins: norms, too, which span all parts of k. */
 static void clear_side(const struct kernel_config *c, const struct packed *o, int side, bool begins)
@@ -169,8 +172,10 @@ static int64_t mix_tasks(const int64_t tasks[2], int64_t task)
     return (task + 1) * tasks[0] / all > of_a ? of_a : tasks[0] + task - of_a;
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
+/* ---- tasks of a part ------------------------------------------------------------------------- */
 
+/* Task: packs lines of A or B, transposed first where their elements along k lie in another
+ * order. */
 static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
@@ -273,9 +278,9 @@ static int64_t least_depth(const struct kernel_config *f, int64_t k)
     return smaller(round_up(CUT, own), k);
 }
 
-/* Divides packing into tasks and returns their number.  Panels whose lines are contiguous across
- * are packed several at once.  Tasks are divided along k only if there are too few panels for the
- * workers. */
+/* Divides packing into tasks and returns their number. Several panels are packed at once if
+ * adjacent lines are adjacent in memory. Tasks are divided along k only if there are too few panels
+ * for the workers. */
 static int64_t divide_packing(const struct kernel_config *f, struct kernel_call *call, int side,
                               int busy)
 {
@@ -355,7 +360,7 @@ static bool is_staged(const struct call *c)
     return (c->c.col != 1 || c->c.inner < c->n || c->c.wide) && !c->c.rows && !c->c.cols;
 }
 
-/* ---- prepared limbs -------------------------------------------------------------------------- */
+/* ---- limbs of prepared operands -------------------------------------------------------------- */
 
 struct whole limber_whole_of(const struct kernel_config *f, const struct call *c)
 {
@@ -420,6 +425,7 @@ static void prepare_sides(struct kernel *k, const struct call *c, const struct k
             prepare_side(k, c, call, side, w);
 }
 
+/* Tells the keepers of prepared limbs that the launch no longer uses them. */
 static void release_sides(const struct call *c, const struct whole *w)
 {
     for (int side = 0; side < 2; side++)
@@ -446,7 +452,7 @@ static void point_to_prepared(const struct kernel_config *f, struct packed *o,
     o->norm = all->norm ? all->norm + o->line0 : NULL;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- parts of a launch ----------------------------------------------------------------------- */
 
 /* Most rows of a block in a part of m rows. */
 static int64_t block_rows(const struct kernel_config *f, int64_t m)
@@ -454,7 +460,8 @@ static int64_t block_rows(const struct kernel_config *f, int64_t m)
     return smaller(f->mb, round_up(m, f->mr));
 }
 
-/* Bytes of a worker's scratch for blocks of `rows` rows. */
+/* Bytes of a worker's scratch: sums of a block of `rows` rows, a panel gathered from planes, and a
+ * buffer for a block of C. */
 static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w, int64_t rows)
 {
     return round_up(scratch_bytes(f, rows), 64) +
@@ -462,7 +469,7 @@ static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w
            (w->stages ? round_up(rows * f->nb * f->c.size, 64) : 0);
 }
 
-/* Bytes of the limbs of m rows and n columns. */
+/* Bytes of the limbs of m rows and n columns; a prepared side has its own and needs none. */
 static int64_t sides_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                            int64_t n, int64_t k)
 {
@@ -472,7 +479,7 @@ static int64_t sides_bytes(const struct kernel_config *f, const struct whole *w,
            256;
 }
 
-/* Bytes of a part of m rows and n columns. */
+/* Bytes of a part of m rows and n columns: both sides' limbs, and all workers' scratch. */
 static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                           int64_t n, int64_t k, int workers)
 {
@@ -595,6 +602,7 @@ static int64_t largest_part_depth(const struct kernel_config *f, const struct ca
                                                                 (int64_t)c->workspace_limit));
 }
 
+/* Address of the operand's elements from position p along k on. */
 static const void *data_at_k(const struct view *v, int64_t p, int size)
 {
     return limber_view_strided(v) ? (const char *)v->data + p * v->p * size : v->data;
@@ -640,6 +648,7 @@ int64_t limber_extent_bytes(const struct kernel_config *f, const struct call *c,
            block_count(&block, m, n) * worker_bytes(f, w, block_rows(f, m));
 }
 
+/* About half of x, rounded up to a multiple of `step`. */
 static int64_t halve(int64_t x, int64_t step)
 {
     return round_up(ceil_div(x, 2), step);

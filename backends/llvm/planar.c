@@ -53,6 +53,7 @@ void limber_planar_place(struct planar *x, char *memory)
     x->call.c.data = x->gradient = memory + round_up(x->images * x->patch.image * x->size, LINE);
 }
 
+/* Task: copies some rows of the image, which has pixels of all channels side by side, to planes. */
 static void fill_rows(void *arg, int64_t task, int worker)
 {
     const struct planar *x = arg;

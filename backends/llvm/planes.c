@@ -66,16 +66,19 @@ static int64_t channel_length(const struct kernel_config *f, const struct patch 
     return (ceil_div(pixels + (f->nr > STRIP ? f->nr : STRIP), unit) | 1) * unit;
 }
 
+/* Channels that a k of this length goes through; planes of a deep image count as channels. */
 static int64_t channel_count(const struct patch *w, int64_t k)
 {
     return k / (w->r * w->s);
 }
 
+/* Bytes of the table of phases. */
 static int64_t phase_bytes(const struct patch *w)
 {
     return direction_of(w, 0).phases * direction_of(w, 1).phases * (int64_t)sizeof(int64_t[2]);
 }
 
+/* Bytes of the table of taps. */
 static int64_t tap_bytes(const struct patch *w)
 {
     return w->r * w->s * (int64_t)sizeof(int64_t);
@@ -158,6 +161,7 @@ static bool is_copied(const struct kernel_config *f, const struct patch *w, int 
            (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
 }
 
+/* Sets the tables of phases and taps: for each, the place where its pixels lie in a plane. */
 static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2], int64_t *tap)
 {
     struct direction down = direction_of(w, 0);

@@ -151,6 +151,7 @@ static const struct {
 #endif
 };
 
+/* Index of the best depthwise code for this CPU. */
 static size_t find_depthwise(const struct target *t)
 {
     unsigned cpu = limber_cpu_of(t);
@@ -238,6 +239,7 @@ static bool run_wide(const struct depthwise *d, const struct target *t, int64_t 
 }
 #endif
 
+/* Computes a function of doubles in place, by code for this CPU; false if there is none. */
 static bool run_function(const struct target *t, limber_function f, const struct fn_args *a,
                          double *x, int64_t n, bool single)
 {
@@ -256,6 +258,7 @@ static bool is_small(limber_format f)
             !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO)));
 }
 
+/* Converts elements to doubles; false if no code for this CPU does. */
 static bool widen(const struct target *t, limber_format f, const void *src, double *x, int64_t n)
 {
     kernel_functions_widen *run = is_small(f) ? FUNCTIONS_FOR(limber_cpu_of(t), widen) : NULL;
@@ -265,6 +268,7 @@ static bool widen(const struct target *t, limber_format f, const void *src, doub
     return run != NULL;
 }
 
+/* Converts doubles to elements, rounded once; false if no code for this CPU does. */
 static bool narrow(const struct target *t, limber_format f, const double *x, void *dst, int64_t n)
 {
     kernel_functions_narrow *run = is_small(f) ? FUNCTIONS_FOR(limber_cpu_of(t), narrow) : NULL;
@@ -274,6 +278,7 @@ static bool narrow(const struct target *t, limber_format f, const double *x, voi
     return run != NULL;
 }
 
+/* Maps elements by a table of all values; false if no code for this CPU does. */
 static bool look_up(const struct target *t, const struct lookup *l, const void *src, void *dst,
                     int64_t n)
 {
@@ -294,6 +299,9 @@ static bool look_up(const struct target *t, const struct lookup *l, const void *
 }
 
 const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise, run_wide };
+
+/* Runs an epilogue step on arrays of binary32 (narrow) or binary64. false: no prebuilt code
+ * does. */
 static bool run_step(const struct target *t, const struct epilogue_step *s, bool narrow,
                      const void *x, const void *y, void *to, int64_t n)
 {
@@ -302,8 +310,10 @@ static bool run_step(const struct target *t, const struct epilogue_step *s, bool
     return run && run(s, narrow, x, y, to, n);
 }
 
-static bool store(const struct target *t, bool narrow, const void *x, limber_format f, void *to,
-                  int64_t n)
+/* Converts results x of an epilogue to f. Only binary32 (narrow) has code; false: the caller
+ * converts. */
+static bool store_converted(const struct target *t, bool narrow, const void *x, limber_format f,
+                            void *to, int64_t n)
 {
     kernel_steps_store *run = narrow ? STEPS_FOR(limber_cpu_of(t), store) : NULL;
 
@@ -311,13 +321,15 @@ static bool store(const struct target *t, bool narrow, const void *x, limber_for
 }
 
 const struct function_ops limber_llvm_elementwise = { run_function, widen,    narrow,
-                                                      look_up,      run_step, store };
+                                                      look_up,      run_step, store_converted };
 
+/* True if this CPU has code that finds bytes in floats. */
 static bool narrows(const struct target *t)
 {
     return NARROW_FOR(limber_cpu_of(t), bytes) != NULL;
 }
 
+/* Converts floats to bytes in units of `unit`; false if one is not a byte in [low, high]. */
 static bool narrow_bytes(const struct target *t, int size, const void *x, double unit, int low,
                          int high, uint8_t *to, int64_t n)
 {
@@ -326,6 +338,7 @@ static bool narrow_bytes(const struct target *t, int size, const void *x, double
     return run(size, x, unit, low, high, to, n);
 }
 
+/* Converts 32-bit sums to floats in units of the operands. */
 static void widen_sums(const struct target *t, const struct widened *w)
 {
     kernel_narrow_widen *run = NARROW_FOR(limber_cpu_of(t), widen);

@@ -93,6 +93,7 @@ static int vector_length(int question)
     return answer < 0 ? 0 : answer & LENGTH;
 }
 
+/* SVE's features that kernels serve: vectors of 256 or 512 bits. */
 static unsigned sve_features(void)
 {
     enum { GET_VL = 51 }; /* PR_SVE_GET_VL */
@@ -102,27 +103,27 @@ static unsigned sve_features(void)
 }
 
 /* The micro-kernel needs SME's outer products of FP64, FP32 and bytes. */
-static unsigned sme_features(unsigned long second)
+static unsigned sme_features(unsigned long hwcap2)
 {
     enum { GET_VL = 64 }; /* PR_SME_GET_VL */
     /* HWCAP2_SME, _SME_F64F64, _SME_I8I32, _SME_F32F32 */
     const unsigned long needs = 1ul << 23 | 1ul << 25 | 1ul << 26 | 1ul << 29;
-    int length = (second & needs) == needs ? vector_length(GET_VL) : 0;
+    int length = (hwcap2 & needs) == needs ? vector_length(GET_VL) : 0;
 
     return length == 32 ? CPU_sme256 : length == 64 ? CPU_sme512 : 0;
 }
 
 static unsigned arm_cpu(void)
 {
-    unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    unsigned long first = getauxval(AT_HWCAP), hwcap2 = getauxval(AT_HWCAP2);
 
     if ((first & (HWCAP_FP | HWCAP_ASIMD)) != (HWCAP_FP | HWCAP_ASIMD))
         return 0;
     return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
-           (second & HWCAP2_I8MM && (!(first & HWCAP_SVE) || second & HWCAP2_SVEI8MM) ? CPU_i8mm :
+           (hwcap2 & HWCAP2_I8MM && (!(first & HWCAP_SVE) || hwcap2 & HWCAP2_SVEI8MM) ? CPU_i8mm :
                                                                                         0) |
-           (second & HWCAP2_BF16 ? CPU_bfdot : 0) | (first & HWCAP_SVE ? sve_features() : 0) |
-           sme_features(second);
+           (hwcap2 & HWCAP2_BF16 ? CPU_bfdot : 0) | (first & HWCAP_SVE ? sve_features() : 0) |
+           sme_features(hwcap2);
 }
 #endif
 
@@ -210,6 +211,7 @@ bool limber_cpu_lacks(unsigned missing, struct diag *d)
                        list);
 }
 
+/* Size of a cache as the C library knows it; `otherwise` if it does not. */
 static int64_t cache_bytes(int name, int64_t otherwise)
 {
     long v = sysconf(name);
@@ -248,6 +250,7 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
 }
 
+/* Describes an x86-64 CPU to the passes: instruction set, vectors, registers, group of bytes. */
 static void describe_x86(struct target *t, unsigned cpu)
 {
     strcpy(t->isa, cpu & CPU_amx     ? "amx" :

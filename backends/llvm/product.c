@@ -8,8 +8,9 @@ enum {
     PIXELS = 128, /* least k of a filter gradient: with shorter sums, storing C dominates */
     TURNED = 128, /* most rows of a result that is transposed because B's columns are dense */
     SMALL = 288, /* largest m, n and k computed without packing: FP32, and any type on NEON */
-    SMALL_WIDE = 544, /* larger limits on CPUs that load wide vectors fast from L2: FP32 */
-    SMALL_WIDE_F64 = 256, /* FP64 */
+    /* limit in the place of SMALL on CPUs that load wide vectors fast from L2: FP32 */
+    SMALL_WIDE = 544,
+    SMALL_WIDE_F64 = 256, /* limit on such CPUs: FP64 */
     TURNING = 4096 /* bytes along k: with shorter sums, packed panels lose more by transposing C */
 };
 
@@ -47,6 +48,8 @@ bool limber_is_window_over_whole_image(const struct patch *w)
            w->dilate[1] == 1;
 }
 
+/* True for windows of a forward convolution: not transposed, without padded channels, gaps or an
+ * origin. */
 static bool is_image(const struct patch *w)
 {
     return !w->depth && !w->transposed && !w->divide[0] && !w->origin;
@@ -62,6 +65,7 @@ void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *
     *end = result * w->stride[of] - w->pad[of] + (spread > 0 ? spread : 0) + 1;
 }
 
+/* True if windows reach into padding, so that the image is copied into a frame. */
 static bool has_frame(const struct patch *w)
 {
     const int64_t size[] = { w->h, w->w, w->d };
@@ -127,6 +131,7 @@ static bool set_a(struct product *p)
     return set_window(p, w);
 }
 
+/* Sets how strips of B are read: rows, lines, filters, planes or taps. */
 static bool set_b(struct product *p)
 {
     const struct patch *w = p->b.patch;

@@ -56,6 +56,7 @@ static const struct rule aarch64[] = {
     { R_AARCH64_MOVW_UABS_G3, 4, OF_target, 48, 16, 5, 0, false },
 };
 
+/* How this architecture's relocation writes its value; NULL: it is unknown. */
 static const struct rule *find_rule(uint16_t machine, uint32_t kind)
 {
     const struct rule *all = machine == EM_X86_64 ? x86 : machine == EM_AARCH64 ? aarch64 : NULL;
@@ -79,6 +80,7 @@ static uint64_t low_bits(unsigned n)
     return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 }
 
+/* True if the relocation's field holds x, and x is aligned as the rule says. */
 static bool is_in_range(const struct rule *r, uint64_t x)
 {
     unsigned end = r->low + r->bits;

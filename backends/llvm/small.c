@@ -26,6 +26,7 @@ struct part {
     int size, count, width, used;
 };
 
+/* A function that is being printed: its product, tiles and registers. */
 struct small {
     struct text *out;
     struct fixed f;         /* transposed if needed: C's rows are contiguous */
@@ -75,6 +76,7 @@ static double tile_cost(const struct small *s, int high, int wide)
     return (double)s->f.k * slots + 3 * high * wide + 30;
 }
 
+/* Cost of all tiles if rows are divided into these groups. */
 static double tiling_cost(const struct small *s, const struct part *row, int rows,
                           const struct part *col, int cols)
 {
@@ -107,6 +109,7 @@ static void set_tail(struct small *s)
         last->width *= 2;
 }
 
+/* Chooses the register tile that is estimated to be fastest. */
 static void choose_tiles(struct small *s)
 {
     int vectors = (int)((s->f.n + s->lanes - 1) / s->lanes), tail = (int)s->f.n % s->lanes;
@@ -135,13 +138,14 @@ static void choose_tiles(struct small *s)
     set_tail(s);
 }
 
-/* ---- instructions ---------------------------------------------------------------------------- */
+/* ---- emitting single instructions and loops -------------------------------------------------- */
 
 /* Lanes of a vector, and how many of them hold elements. */
 struct lanes {
     int width, used;
 };
 
+/* Emits a constant mask whose first lanes are set. */
 static void emit_mask(struct small *s, struct lanes n)
 {
     limber_text_add(s->out, "<%d x i1> <", n.width);
@@ -150,6 +154,8 @@ static void emit_mask(struct small *s, struct lanes n)
     limber_text_add(s->out, ">");
 }
 
+/* Emits the load of a vector at `base` plus `at` bytes, masked if not all of its lanes are used;
+ * returns its number. */
 static int emit_load(struct small *s, const char *base, int64_t at, struct lanes n)
 {
     int p = new_value(s), v = new_value(s);
@@ -170,6 +176,8 @@ static int emit_load(struct small *s, const char *base, int64_t at, struct lanes
     return v;
 }
 
+/* Emits the store of vector v at `base` plus `at` bytes, masked if not all of its lanes are
+ * used. */
 static void emit_store(struct small *s, int v, const char *base, int64_t at, struct lanes n)
 {
     char room[24];
@@ -202,6 +210,7 @@ static int emit_element(struct small *s, const char *base, int64_t at)
     return x;
 }
 
+/* Emits the broadcast of element x to `width` lanes; returns the vector's number. */
 static int emit_splat(struct small *s, int x, int width)
 {
     int i = new_value(s), v = new_value(s);
@@ -223,6 +232,8 @@ struct loop_pointer {
     const char *by;
 };
 
+/* Emits the head of a loop, with a phi node for its counter and each pointer; returns its label's
+ * number. */
 static int emit_loop_head(struct small *s, const struct loop_pointer *pointer, int pointers)
 {
     int l = ++s->label;
@@ -237,6 +248,7 @@ static int emit_loop_head(struct small *s, const struct loop_pointer *pointer, i
     return l;
 }
 
+/* Emits the end of loop l: advances its pointers, and goes back until `count` rounds are done. */
 static void emit_loop_foot(struct small *s, int l, const struct loop_pointer *pointer, int pointers,
                            int64_t count)
 {
@@ -255,7 +267,7 @@ static void emit_loop_foot(struct small *s, int l, const struct loop_pointer *po
                     l, l, l, l, (long long)count, l, l, l, l);
 }
 
-/* ---- a tile ---------------------------------------------------------------------------------- */
+/* ---- emitting the sums of a tile ------------------------------------------------------------- */
 
 struct tile {
     int high, wide;
@@ -266,6 +278,7 @@ struct tile {
     int sum[MOST_SUMS], total[MOST_SUMS];
 };
 
+/* Lanes of vector v in a row of the tile. */
 static struct lanes lanes_of(const struct small *s, const struct tile *t, int v)
 {
     return v == t->wide - 1 ? t->last : (struct lanes){ s->lanes, s->lanes };
@@ -308,6 +321,7 @@ static void emit_step(struct small *s, struct tile *t, const char *a, int64_t at
     }
 }
 
+/* Emits `count` steps of k one behind another, from element `from` on. */
 static void emit_steps(struct small *s, struct tile *t, const char *a, const char *b, int64_t from,
                        int64_t count)
 {
@@ -378,6 +392,7 @@ static void emit_add(struct small *s, int *x, int y, int width)
     *x = v;
 }
 
+/* Emits all of k: chains of at most `chunk` products, each from +0, added in order. */
 static void emit_chains(struct small *s, struct tile *t)
 {
     int sums = t->high * t->wide, deep = unrolling(t);
@@ -398,11 +413,13 @@ static void emit_chains(struct small *s, struct tile *t)
     }
 }
 
+/* Byte offset of vector v of row r in C. */
 static int64_t c_offset(const struct small *s, int r, int v)
 {
     return (r * s->f.c.row + v * s->lanes) * s->bytes;
 }
 
+/* Emits the addition of C's old values to vector v of row r. */
 static void emit_add_c0(struct small *s, struct tile *t, int r, int v)
 {
     struct lanes n = lanes_of(s, t, v);
@@ -427,7 +444,7 @@ static void emit_result(struct small *s, struct tile *t)
         }
 }
 
-/* ---- a panel of B ---------------------------------------------------------------------------- */
+/* ---- emitting the packing of a panel of B ---------------------------------------------------- */
 
 /* Emits the transpose of lanes x lanes elements: blocks of 1, 2, 4 .. are exchanged. */
 static void emit_transpose(struct small *s, int *v)
@@ -497,6 +514,7 @@ static void emit_pack_elements(struct small *s, const char *a, const char *b, in
     emit_loop_foot(s, l, pointer, 2, deep);
 }
 
+/* Emits the packing of all of k for one vector's columns, in blocks that are transposed. */
 static void emit_pack_blocks(struct small *s, int used)
 {
     const struct loop_pointer pointer[2] = { { "%from", s->lanes * s->bytes, NULL },
@@ -534,6 +552,7 @@ static void emit_packer(struct small *s, int used)
     limber_text_add(s->out, "  ret void\n}\n");
 }
 
+/* True if B's columns are contiguous, so that a panel of rows is packed first. */
 static bool needs_packing(const struct small *s)
 {
     return s->f.b.col != 1 && s->f.n > 1;
@@ -551,6 +570,7 @@ static void emit_packers(struct small *s)
         emit_packer(s, last);
 }
 
+/* Emits the calls that pack the columns of a group into the panel. */
 static void emit_pack_calls(struct small *s, const char *b, const struct part *c, int64_t line)
 {
     for (int v = 0; v < c->size; v++) {
@@ -566,8 +586,9 @@ static void emit_pack_calls(struct small *s, const char *b, const struct part *c
     }
 }
 
-/* ---- the function ---------------------------------------------------------------------------- */
+/* ---- emitting the whole function ------------------------------------------------------------- */
 
+/* Emits the tiles of one group of rows, in a loop if there are several. */
 static void emit_row_tiles(struct small *s, const struct part *r, const char *a, const char *c,
                            struct tile t)
 {
@@ -618,6 +639,7 @@ static void emit_columns(struct small *s, const struct part *col, const char *b,
     }
 }
 
+/* Emits the body: groups of columns, each with all rows. */
 static void emit_body(struct small *s)
 {
     int64_t along = 0;
@@ -666,6 +688,7 @@ static void orient_product(struct small *s, const struct fixed *f)
     s->b = "%a";
 }
 
+/* Prints declarations of the intrinsics for vectors of this width. */
 static void emit_declarations(struct small *s, int width)
 {
     char v[24];

@@ -45,6 +45,7 @@ static const struct step of_bytes = { .vector = "<vscale x 4 x i32>",
                                       .taken = 16,
                                       .bytes = 4 };
 
+/* Describes one step of the micro-kernel; false: its tile does not fit the registers of ZA. */
 static bool describe_step(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     *s = k->unit == UNIT_f64 ? of_doubles : k->unit == UNIT_i8 ? of_bytes : of_floats;
@@ -111,6 +112,7 @@ static void emit_declarations(const struct step *s, struct text *out)
                         s->taken, s->taken);
 }
 
+/* Prints the load of vector `at` of A's or B's panel (side 'a' or 'b'). */
 static void emit_load(const struct step *s, char side, int at, struct text *out)
 {
     limber_text_add(out,

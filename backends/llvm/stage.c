@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Copies an element; the usual sizes are constants for the compiler. */
 static void copy_element(char *to, const char *from, int size)
 {
     switch (size) { /* constant lengths */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    /* bytes of C that chains are added to in cache; larger operands are prefetched */
+    /* bytes of C that a task updates chain by chain in the cache; larger operands are prefetched */
     RESULT_BYTES = 1 << 20,
     MANY = 96, /* rows of A that repay a copy of B, if its vectors straddle cache lines */
     /* largest k for which storing C dominates.  Then a few rows from end to end are faster than
@@ -28,7 +28,7 @@ struct launch_state {
     struct product p;
     struct view image; /* view of the image that windows read, before padding is added */
     struct patch unframed; /* its patch */
-    struct part planes; /* for SOURCE_planes and ROWS_taps */
+    struct part planes; /* planes of the image or of its gradient (SOURCE_planes, ROWS_taps) */
     struct patch forward; /* patch of the planes */
     kernel_strip *strip;
     int64_t *at, *b_at; /* offsets of elements along k, for lines of A and of B */
@@ -49,8 +49,9 @@ struct launch_state {
     const struct finisher *finish; /* epilogue of each block of C, or NULL */
 };
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- sizes of buffers ------------------------------------------------------------------------ */
 
+/* Images of the batch. */
 static int64_t image_count(const struct product *p)
 {
     return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.od * p->window.oh * p->window.ow);
@@ -82,11 +83,13 @@ static double frame_bytes(const struct product *p)
     return pixels * (double)image_count(p) * (double)(frame_step(p) * p->size);
 }
 
+/* Strips that B is cut into. */
 static int64_t strip_count(const struct product *p)
 {
     return p->packs ? ceil_div(p->n, p->width) : 0;
 }
 
+/* Bytes of all packed strips. */
 static int64_t packed_bytes(const struct product *p)
 {
     return strip_count(p) * p->width * p->k * p->size;
@@ -134,13 +137,15 @@ static int64_t kept_rows_bytes(const struct product *p)
            (p->k * GATHERED + ceil_div(p->k, LIMBER_SMALL_K) * (LINE / 4)) * p->size;
 }
 
-/* Bytes of a worker's memory: the above, and the addresses of rows of A and C. */
+/* Bytes of a worker's memory: a strip, a staged block of C, gathered rows of A, and the addresses
+ * of rows of A and C. */
 static int64_t worker_bytes(const struct product *p)
 {
     return strip_bytes(p) + stage_bytes(p) +
            round_up(2 * most_rows(p) * (int64_t)sizeof(void *), 64) + gathered_bytes(p);
 }
 
+/* Bytes of the planes of a forward convolution or a gradient. */
 static int64_t planes_bytes(const struct product *p)
 {
     struct call forward;
@@ -157,6 +162,7 @@ static int64_t planes_bytes(const struct product *p)
     return limber_planes_bytes(p->f, &forward, p->k);
 }
 
+/* Bytes of all that a launch takes. */
 static double workspace_bytes(const struct product *p)
 {
     return frame_bytes(p) + (double)packed_bytes(p) + 2.0 * (double)p->k * 8 +
@@ -186,6 +192,7 @@ static const char *find_product(const struct kernel *k, const struct call *c, st
     return limber_product_refuses(k, &u->first, &u->product);
 }
 
+/* Finds the product; refuses it if its memory, with `own` bytes beside, exceeds the workspace. */
 static const char *find_fitting_product(const struct kernel *k, const struct call *c, double own,
                                         struct unpacked *u)
 {
@@ -217,7 +224,7 @@ const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c
     return u->is_planar ? NULL : find_fitting_product(k, c, 0, u);
 }
 
-/* ---- tables of offsets ----------------------------------------------------------------------- */
+/* ---- tables of offsets of window elements ---------------------------------------------------- */
 
 /* Sets the offset of each element of a window, in the order of k. */
 static void set_taps(const struct patch *w, int64_t k, int64_t *at)
@@ -295,12 +302,13 @@ static int64_t line_step(const struct view *v)
     return !v->patch ? v->line : v->patch->transposed ? v->patch->channel : v->patch->image;
 }
 
+/* Address of an operand's first element; windows of an image begin at its origin. */
 static const char *first_element(const struct view *v, int size)
 {
     return (const char *)v->data + (v->patch ? v->patch->origin * size : 0);
 }
 
-/* ---- images ---------------------------------------------------------------------------------- */
+/* ---- images copied with padding -------------------------------------------------------------- */
 
 /* Sets up the copy of the image with padding, if windows need one. */
 static void set_frame(struct launch_state *j)
@@ -387,7 +395,7 @@ static void find_rows(const struct product *p, int64_t i, int64_t rows, const vo
     }
 }
 
-/* ---- B: strips ------------------------------------------------------------------------------- */
+/* ---- strips of B, and of filters ------------------------------------------------------------- */
 
 /* Transposes up to sixteen lines; missing ones repeat the first.  A row has `width` elements. */
 static void transpose_lines(const struct product *p, const char *data, int64_t line, int64_t lines,
@@ -513,7 +521,7 @@ static void set_strip(const struct launch_state *j, struct direct_strip *s, int6
     }
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
+/* ---- tasks: strips and blocks of C ----------------------------------------------------------- */
 
 /* Sets the columns of a strip.  Strips stay within contiguous stretches of C; their widths are as
  * even as whole vectors allow. */
@@ -550,6 +558,7 @@ static void find_lines(const struct launch_state *j, int64_t i, int64_t rows, co
                   ((i + l) / x->taps * x->length + x->tap[(i + l) % x->taps]) * p->size;
 }
 
+/* Address of C's row i at a column. */
 static char *result_at(const struct product *p, int64_t i, int64_t column)
 {
     if (p->source == SOURCE_taps)
@@ -604,6 +613,7 @@ static inline __attribute__((always_inline)) void gather_rows(const struct launc
     }
 }
 
+/* Gathers `len` elements along k of some rows of A, interleaved. */
 static void gather_a(const struct launch_state *j, int64_t i, int64_t rows, int64_t p0, int64_t len,
                      char *room)
 {
@@ -624,6 +634,7 @@ static char *prepared_row(const struct launch_state *j, int64_t i, int64_t p0, i
                p->size;
 }
 
+/* Task: gathers some rows of A for a prepared operand. */
 static void gather_prepared_rows(const struct launch_state *j, int64_t task)
 {
     const struct product *p = &j->p;
@@ -634,6 +645,7 @@ static void gather_prepared_rows(const struct launch_state *j, int64_t task)
     gather_a(j, i, smaller(p->m - i, KEPT_ROWS), p0, len, prepared_row(j, i, p0, len));
 }
 
+/* Task: fills a row of the frame, packs a strip, gathers prepared rows or fills planes. */
 static void run_preparation(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
@@ -649,6 +661,7 @@ static void run_preparation(void *arg, int64_t task, int worker)
         limber_planes_task(&j->planes, task - j->row_keeping);
 }
 
+/* Task: computes some rows of C by some strips of B. */
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;

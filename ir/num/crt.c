@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* x = x f, in digits of 32 bits. */
 static void multiply_by(uint32_t *x, uint32_t f)
 {
     uint64_t carry = 0;
@@ -14,6 +15,7 @@ static void multiply_by(uint32_t *x, uint32_t f)
     }
 }
 
+/* x mod p, by long division. */
 static uint32_t remainder_modulo(const uint32_t *x, uint32_t p)
 {
     uint64_t r = 0;

@@ -16,6 +16,7 @@
 
 enum { LIMBER_RESIDUES = 256, LIMBER_DIGITS = 3 };
 
+/* How residues modulo p are written as `count` digits in base `by`. */
 struct limber_digits {
     uint8_t p, count, by;
     int16_t reach[2];   /* the largest magnitude of A's and of B's digits, before their scaling */

@@ -22,7 +22,7 @@ int limber_dot_words(limber_format a, limber_format b, int kbits)
     return (top + 2 + kbits - limber_dot_base(a, b)) / 64 + 2;
 }
 
-/* ---- binary32 and binary64 ------------------------------------------------------------------- */
+/* ---- exact sums of binary32 and binary64 ----------------------------------------------------- */
 
 /* A decoded element of magnitude m 2^(exp + emin of its format); m = 0 for NaN and infinities. */
 struct binary {
@@ -30,6 +30,7 @@ struct binary {
     int exp, sign;
 };
 
+/* Decodes a binary32 or binary64 as an integer and an exponent; NaN and infinities count as 0. */
 PRIM struct binary decode(const char *p, int size)
 {
     int frac = size == 8 ? 52 : 23, fields = size == 8 ? 0x7ff : 0xff, field;
@@ -48,6 +49,7 @@ PRIM struct binary decode(const char *p, int size)
     return x;
 }
 
+/* Adds a product to columns of 32 bits, which may carry later. */
 PRIM void add_product(int64_t *column, struct binary x, struct binary y)
 {
     unsigned __int128 p = (unsigned __int128)x.m * y.m;
@@ -66,6 +68,7 @@ PRIM void add_product(int64_t *column, struct binary x, struct binary y)
 
 enum { COLUMNS = 150, CARRY = 1 << 30 }; /* 2^30 additions of 32 bits fit a column */
 
+/* Adds the columns, with their carries, to the sum, and clears them. */
 static void propagate_carries(struct limber_big *sum, int64_t *column)
 {
     uint64_t w[COLUMNS / 2];
@@ -94,6 +97,7 @@ PRIM void add_run(int64_t *column, struct run a, int size_a, struct run b, int s
         add_product(column, decode(a.at, size_a), decode(b.at, size_b));
 }
 
+/* Adds the products of `count` elements of two runs to the columns. */
 static void add_runs(int64_t *column, struct run a, int size_a, struct run b, int size_b,
                      int64_t count)
 {
@@ -105,8 +109,9 @@ static void add_runs(int64_t *column, struct run a, int size_a, struct run b, in
         add_run(column, a, size_a, b, size_b, count);
 }
 
-/* ---- any format ------------------------------------------------------------------------------ */
+/* ---- exact sums in any format ---------------------------------------------------------------- */
 
+/* Adds one product exactly; a pair of doubles has two parts. */
 static void add_decoded(struct limber_big *sum, const char *a, limber_format fa, const char *b,
                         limber_format fb)
 {
@@ -124,6 +129,7 @@ static bool is_plain(const struct view *v)
     return limber_view_strided(v) && !(v->tile_subset && v->tile_subset->tile);
 }
 
+/* Adds the dot product of two lines of binary32 or binary64 to *sum, by way of columns. */
 static void dot_binary(struct limber_big *sum, const struct view *a, int size_a, int64_t i,
                        const struct view *b, int size_b, int64_t j, int64_t k)
 {
@@ -161,7 +167,7 @@ void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, 
     }
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- rounding a sum whose error is bounded --------------------------------------------------- */
 
 /* to = the integer of n words at w plus or minus 2^uncertain, in n + 1 words. */
 static void add_error(uint64_t *to, const uint64_t *w, int n, int uncertain, bool down)

@@ -9,7 +9,7 @@
 
 /* Number of 64-bit words that hold every sum of up to 2^kbits products of two finite numbers. */
 int limber_dot_words(limber_format a, limber_format b, int kbits);
-/* The exponent of such a sum's lowest bit. */
+/* The exponent of the lowest bit that a sum of products of two finite numbers can have. */
 int limber_dot_base(limber_format a, limber_format b);
 
 /* sum = the sum over p < k of a(i,p) b(j,p); NaN and infinities count as zero.  sum has the words

@@ -65,6 +65,7 @@ static bool has_nan(limber_format f)
            !(f.flags & LIMBER_FORMAT_FINITE);
 }
 
+/* Reports that a function is not defined on a format. */
 static bool refuse_format(const limber_elementwise *e, const char *what, limber_format f,
                           struct diag *d)
 {
@@ -74,6 +75,7 @@ static bool refuse_format(const limber_elementwise *e, const char *what, limber_
                        functions[e->function].name, limber_format_name(f, text, sizeof text));
 }
 
+/* Checks that the function is defined on both formats and their rounding. */
 static bool check_formats(const limber_elementwise *e, struct diag *d)
 {
     char text[64];

@@ -232,6 +232,7 @@ PRIM struct fn_pair fn_exp(double x, const struct fn_args *a)
     return fn_open(fn_limits(fn_power_pair(fn_power(x, a->bound)), x, 0, FN_INF), x, a);
 }
 
+/* e^x - 1: near 0 by a polynomial, elsewhere from e^x. */
 PRIM struct fn_pair fn_expm1(double x, const struct fn_args *a)
 {
     struct fn_power e = fn_power(x, a->bound);
@@ -254,6 +255,7 @@ PRIM void fn_hyperbolic(double x, double *s, double *c)
     *c = z * q;
 }
 
+/* sinh |x| = (e^v - e^-v) / 2 for v = |x|; below 1 by a polynomial. */
 PRIM struct fn_pair fn_sinh(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), s, c;
@@ -266,6 +268,7 @@ PRIM struct fn_pair fn_sinh(double x, const struct fn_args *a)
     return fn_open(fn_limits(fn_signed(y, x), x, -FN_INF, FN_INF), x, a);
 }
 
+/* cosh x = (e^v + e^-v) / 2 for v = |x|; below 1 by a polynomial. */
 PRIM struct fn_pair fn_cosh(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), s, c;
@@ -277,6 +280,7 @@ PRIM struct fn_pair fn_cosh(double x, const struct fn_args *a)
     return fn_open(fn_limits(fn_select(v < 1, fn_pair(1, c), y), x, FN_INF, FN_INF), x, a);
 }
 
+/* tanh |x| = 1 - 2 / (e^2v + 1) for v = |x|; below 1 by sinh v / cosh v. */
 PRIM struct fn_pair fn_tanh(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), s, c;
@@ -288,6 +292,7 @@ PRIM struct fn_pair fn_tanh(double x, const struct fn_args *a)
     return fn_limits(fn_signed(y, x), x, -1, 1);
 }
 
+/* x - tanh x; near 0 by a polynomial, since the difference cancels there. */
 PRIM struct fn_pair fn_tanh_shrink(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), s, c, q, z = v * v, cube = v * z, third = cube / 3;
@@ -301,7 +306,7 @@ PRIM struct fn_pair fn_tanh_shrink(double x, const struct fn_args *a)
     return fn_open(fn_limits(fn_signed(y, x), x, -FN_INF, FN_INF), x, a);
 }
 
-/* ---- logarithms ------------------------------------------------------------------------------ */
+/* ---- logarithms and inverse hyperbolic functions --------------------------------------------- */
 
 /* u = 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2); u > 0 */
 PRIM void fn_split(double u, double *k, double *f)
@@ -339,6 +344,7 @@ PRIM struct fn_pair fn_domain(struct fn_pair y, double x)
     return fn_pair(x == FN_INF ? x : hi, x > 0 && x < FN_INF ? y.lo : 0);
 }
 
+/* log x = k log 2 + log(1 + f). */
 PRIM struct fn_pair fn_log(double x, const struct fn_args *a)
 {
     double k, f;
@@ -376,6 +382,7 @@ PRIM struct fn_pair fn_times(struct fn_pair y, double high, double low)
     return fn_pair(p, FN_FMA(y.hi, high, -p) + (y.hi * low + y.lo * high));
 }
 
+/* log2 x = k + log(1 + f) / log 2. */
 PRIM struct fn_pair fn_log2(double x, const struct fn_args *a)
 {
     double k, f;
@@ -406,6 +413,7 @@ PRIM struct fn_pair fn_log10(double x, const struct fn_args *a)
     return fn_domain(s, x);
 }
 
+/* asinh v = log(v + sqrt(v^2 + 1)) for v = |x|; near 0 by a polynomial. */
 PRIM struct fn_pair fn_asinh(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), z = v * v, p, s, sl, k, f;
@@ -424,6 +432,7 @@ PRIM struct fn_pair fn_asinh(double x, const struct fn_args *a)
     return fn_limits(fn_signed(u, x), x, -FN_INF, FN_INF);
 }
 
+/* acosh x = log(1 + t + sqrt(t^2 + 2 t)) for t = x - 1. */
 PRIM struct fn_pair fn_acosh(double x, const struct fn_args *a)
 {
     double t = x - 1, v = __builtin_sqrt(FN_FMA(t, t, 2 * t)), k, f;
@@ -436,6 +445,7 @@ PRIM struct fn_pair fn_acosh(double x, const struct fn_args *a)
     return fn_pair(x < 1 ? FN_NAN : y.hi, y.lo);
 }
 
+/* atanh v = log(1 + 2 v / (1 - v)) / 2 for v = |x|; near 0 by a polynomial. */
 PRIM struct fn_pair fn_atanh(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), z = v * v, p, q;
@@ -450,7 +460,7 @@ PRIM struct fn_pair fn_atanh(double x, const struct fn_args *a)
     return fn_signed(y, x);
 }
 
-/* ---- angles ---------------------------------------------------------------------------------- */
+/* ---- circular functions and their inverses --------------------------------------------------- */
 
 /* x = n pi / 2 + r + l, n modulo 4 */
 struct fn_angle {
@@ -606,6 +616,7 @@ PRIM void fn_arc(double x, double *s, double *rest)
     *rest = FN_FMA(*s * z, p, v > 0.5 ? low : 0);
 }
 
+/* asin x: below 1/2 directly, beyond it as pi/2 - 2 asin sqrt((1 - |x|) / 2). */
 PRIM struct fn_pair fn_asin(double x, const struct fn_args *a)
 {
     double s, rest;
@@ -618,6 +629,7 @@ PRIM struct fn_pair fn_asin(double x, const struct fn_args *a)
     return fn_signed(fn_select(FN_ABS(x) > 0.5, y, fn_pair(s, rest)), x);
 }
 
+/* acos x, from asin in the same two ranges. */
 PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 {
     double s, rest, minus;
@@ -639,6 +651,7 @@ PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 /* If one binary64 operation gives the correctly rounded result in binary64, hi is that result and
  * lo stays 0: lo would be wrong where it is subnormal. */
 
+/* sqrt x, with its rounding error if results are rounded again. */
 PRIM struct fn_pair fn_sqrt(double x, const struct fn_args *a)
 {
     double s = __builtin_sqrt(x);
@@ -646,6 +659,7 @@ PRIM struct fn_pair fn_sqrt(double x, const struct fn_args *a)
     return fn_pair(s, a->odd ? FN_FMA(-s, s, x) / (2 * s) : 0); /* 0 / 0 counts as 0 */
 }
 
+/* 1 / sqrt x, corrected by one step of Newton's method. */
 PRIM struct fn_pair fn_rsqrt(double x, const struct fn_args *a)
 {
     double y = 1 / __builtin_sqrt(x), z = y * y;

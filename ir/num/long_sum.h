@@ -10,6 +10,7 @@
 /* Digit i counts 2^(32 i - 1088). */
 enum { LONG_DIGITS = 69, LONG_BASE = -1088, LONG_WAIT = 1 << 30 };
 
+/* A sum of doubles without error. added: terms since carries were last propagated. */
 struct long_sum {
     int64_t digit[LONG_DIGITS];
     uint32_t added;
@@ -31,6 +32,7 @@ static inline void limber_long_carry(struct long_sum *s)
     s->added = 0;
 }
 
+/* Adds x to three digits; carries wait. */
 static inline void limber_long_add(struct long_sum *s, double x)
 {
     uint64_t b = fn_bits(x), m = b & 0xfffffffffffffull;

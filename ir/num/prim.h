@@ -28,7 +28,7 @@ PRIM limber_format limber_binary64(void)
     return f;
 }
 
-/* ---- scaled integers ------------------------------------------------------------------------- */
+/* ---- elements as scaled integers ------------------------------------------------------------- */
 
 /* trunc(x 2^shift) as a wide; |x| 2^shift < 2^191.  NaN and infinities count as zero. */
 PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, int shift)
@@ -189,7 +189,7 @@ PRIM int32_t limber_symmetric(uint32_t r, uint32_t p)
     return r >= (p + 1) / 2 ? (int32_t)r - (int32_t)p : (int32_t)r;
 }
 
-/* ---- columns --------------------------------------------------------------------------------- */
+/* ---- columns: a sum of words, whose carries wait --------------------------------------------- */
 
 /* Adds t 2^weight; |sum of columns| stays below 2^63 for up to 2^15 additions. */
 PRIM void limber_columns_add(int64_t *column, int64_t stride, int64_t t, int weight)
@@ -221,7 +221,7 @@ PRIM void limber_columns_words(const int64_t *column, int64_t stride, int column
     }
 }
 
-/* ---- big: exact fixed-point sums ------------------------------------------------------------- */
+/* ---- big integers of fixed length ------------------------------------------------------------ */
 
 struct limber_big {
     uint64_t *w;
@@ -349,7 +349,7 @@ PRIM_BODY void limber_big_add_product(struct limber_big *b, const struct limber_
     limber_big_add(b, x->sign ^ y->sign, product, 4, x->exp + y->exp);
 }
 
-/* ---- epilogue -------------------------------------------------------------------------------- */
+/* ---- rounding a result to its format --------------------------------------------------------- */
 
 /* Decodes an element into one number, or a dd into its two; returns their count. */
 PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
@@ -411,6 +411,7 @@ PRIM double limber_num_class(const struct limber_num *x)
     return x->sign ? -v : v;
 }
 
+/* A number of the class that v stands for; finite values become 0. */
 PRIM void limber_num_of_class(struct limber_num *x, double v)
 {
     x->hi = x->lo = 0;

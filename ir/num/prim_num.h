@@ -155,7 +155,7 @@ PRIM limber_format limber_num_carrier(limber_format f)
     return f;
 }
 
-/* ---- formats that are no floats -------------------------------------------------------------- */
+/* ---- posits, powers of two and others that are no floats ------------------------------------- */
 
 /* Decodes a posit: behind the sign a run of equal bits and the bit that ends it, exp_bits bits of
  * the exponent, and the fraction.  Its unit is not below the smallest posit, which fixed-point sums

@@ -33,6 +33,7 @@ PRIM struct small small_of(limber_format f)
     return s;
 }
 
+/* The value of a code. no_inf: the greatest exponent holds numbers, too. */
 PRIM double small_value(const struct small *s, uint64_t bits, int no_inf)
 {
     uint64_t m = bits & s->magnitude, low = fn_bits(0x1p52), least = fn_bits(s->quantum);
@@ -45,6 +46,7 @@ PRIM double small_value(const struct small *s, uint64_t bits, int no_inf)
     return bits & s->sign ? -x : x;
 }
 
+/* Rounds a double to a small format, to nearest even; returns the code. */
 PRIM uint64_t small_code(const struct small *s, double x)
 {
     uint64_t bits = fn_bits(x), sign = bits >> 63 ? s->sign : 0, e, code, least, bias, past;

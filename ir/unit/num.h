@@ -8,7 +8,7 @@
 #include "ir/num/prim_num.h"
 #include "limber/unit.h"
 
-/* ---- order --------------------------------------------------------------------------------- */
+/* ---- in which order k is summed ------------------------------------------------------------ */
 
 /* The index along k of the product at position p in the unit's order. */
 PRIM int64_t limber_unit_at(const limber_unit *u, int64_t k, int64_t p)
@@ -74,7 +74,8 @@ PRIM int64_t limber_unit_group_end(const limber_unit *u, int64_t from, int64_t t
     return from + (half < u->group ? half : u->group);
 }
 
-/* The end of the whole steps of lanes in the positions [from, to) of a group. */
+/* Positions [from, to) of a group are taken u->unroll at a time; returns where the last complete
+ * step ends. */
 PRIM int64_t limber_unit_steps_end(const limber_unit *u, int64_t from, int64_t to)
 {
     return u->unroll ? from + (to - from) / u->unroll * u->unroll : to;
@@ -99,7 +100,7 @@ PRIM int64_t limber_unit_groups(const limber_unit *u, int64_t length)
     return u->group ? (length + u->group - 1) / u->group * (u->lanes ? u->lanes : 1) : 0;
 }
 
-/* ---- random numbers ------------------------------------------------------------------------ */
+/* ---- random numbers of the roundings ------------------------------------------------------- */
 
 /* Mixes x in place: an unsigned 32-bit variable, or a vector of them. */
 #define LIMBER_MIX(x) \
@@ -119,6 +120,7 @@ PRIM uint32_t limber_unit_row(uint64_t seed, int64_t i)
     return x;
 }
 
+/* The hash that all random numbers of element j of a row are derived from. */
 PRIM uint32_t limber_unit_element(uint32_t row, int64_t j)
 {
     uint32_t x = row + (uint32_t)j * LIMBER_ELEMENT_STEP;
@@ -127,6 +129,7 @@ PRIM uint32_t limber_unit_element(uint32_t row, int64_t j)
     return x;
 }
 
+/* Random number `index` of one of an element's streams. */
 PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t index)
 {
     uint32_t x = element + (stream * LIMBER_STREAM_STEP + index * LIMBER_INDEX_STEP);
@@ -135,7 +138,7 @@ PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t ind
     return x;
 }
 
-/* ---- rounding ------------------------------------------------------------------------------ */
+/* ---- rounding to a step's format ----------------------------------------------------------- */
 
 /* x + (sticky ? a positive amount below one unit of lo) rounded to a step's format; r: `bits`
  * random bits.  *loss: as limber_num_encode. */
@@ -226,7 +229,7 @@ PRIM int limber_unit_exponent(limber_format f, double x)
     return e < least ? least : e;
 }
 
-/* ---- loading ------------------------------------------------------------------------------- */
+/* ---- loading elements into the unit -------------------------------------------------------- */
 
 /* The exponent of a format's largest number; below, that number itself. */
 PRIM int limber_unit_top(limber_format f)

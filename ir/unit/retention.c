@@ -75,7 +75,7 @@ double limber_retention_chunked(int a, int p, int64_t length, int64_t groups,
            limber_retention(a, p + more < a ? p + more : a, groups);
 }
 
-/* ---- of a unit ----------------------------------------------------------------------------- */
+/* ---- the retention of a whole unit --------------------------------------------------------- */
 
 static int min_int(int a, int b)
 {

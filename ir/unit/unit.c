@@ -82,6 +82,7 @@ static struct word word_at(const char *words, int64_t i)
     return (struct word){ words, n };
 }
 
+/* Finds a word among those between bars; *v: its number. */
 static bool find_word(struct word w, const char *words, int64_t *v)
 {
     for (*v = 0;; ++*v) {
@@ -100,7 +101,7 @@ static bool bad(struct diag *d, const char *key, struct word v, const char *what
                        (int)(v.n < MAX_WORD ? v.n : MAX_WORD), v.s, what);
 }
 
-/* ---- text to unit -------------------------------------------------------------------------- */
+/* ---- reading a unit from text -------------------------------------------------------------- */
 
 static bool read_format(struct word w, limber_format *f)
 {
@@ -113,6 +114,7 @@ static bool read_format(struct word w, limber_format *f)
     return limber_format_named(name, f) == LIMBER_STATUS_OK;
 }
 
+/* Reads a step, "FORMAT:ROUNDING:...". key: for messages. */
 static bool read_step(const char *key, struct word w, limber_step *s, struct diag *d)
 {
     struct word all = w, name = limber_lex_cut(&w, ':');
@@ -140,6 +142,7 @@ static bool read_step(const char *key, struct word w, limber_step *s, struct dia
 
 enum { MOST_SCALED = 1 << 20 };   /* elements of a block with one scale */
 
+/* Reads the scale of blocks, "e8m0:32:floor". */
 static bool read_scale(const char *key, struct word w, limber_unit *u, struct diag *d)
 {
     struct word all = w, name = limber_lex_cut(&w, ':');
@@ -163,6 +166,7 @@ static bool read_scale(const char *key, struct word w, limber_unit *u, struct di
     return true;
 }
 
+/* Reads a seed of 64 bits. */
 static bool read_seed(const char *key, struct word w, limber_unit *u, struct diag *d)
 {
     uint64_t v = 0;
@@ -181,6 +185,7 @@ static bool read_seed(const char *key, struct word w, limber_unit *u, struct dia
     return true;
 }
 
+/* Reads a number in the key's range, or one of its words. */
 static bool read_number(const struct key *k, struct word w, int32_t *to, struct diag *d)
 {
     int64_t v;
@@ -198,6 +203,7 @@ static bool read_number(const struct key *k, struct word w, int32_t *to, struct 
     return true;
 }
 
+/* Reads a key's value into its field of the unit. */
 static bool read_value(const struct key *k, struct word w, limber_unit *u, struct diag *d)
 {
     void *to = (char *)u + k->at;
@@ -241,6 +247,7 @@ static const struct key *find_key(struct word w)
     return NULL;
 }
 
+/* Reads the words of a description. preset: the first word may name a preset. */
 static bool read_words(const char *at, limber_unit *u, bool preset, struct diag *d)
 {
     uint32_t seen = 0;
@@ -294,8 +301,9 @@ bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d)
     return true;
 }
 
-/* ---- unit to text -------------------------------------------------------------------------- */
+/* ---- writing a unit as text ---------------------------------------------------------------- */
 
+/* Prints a step as " key=FORMAT:ROUNDING:...". */
 static void print_step(struct text *out, const char *key, const limber_step *s)
 {
     limber_format f = s->format;
@@ -364,7 +372,7 @@ void limber_unit_print(const limber_unit *u, struct text *out)
     limber_text_clear(&t);
 }
 
-/* ---- consistency ----------------------------------------------------------------------------- */
+/* ---- do the parts of a unit fit each other? -------------------------------------------------- */
 
 static bool is_f64(const limber_step *s)
 {
@@ -376,6 +384,7 @@ static bool is_int(const limber_step *s)
     return s->format.kind == LIMBER_KIND_INT || s->format.kind == LIMBER_KIND_UINT;
 }
 
+/* Checks a step. loads: it rounds operands, not sums. */
 static bool check_step(const char *key, const limber_step *s, bool loads, struct diag *d)
 {
     limber_format f = s->format;
@@ -426,6 +435,7 @@ bool limber_unit_is_chain(const limber_unit *u)
            u->order == LIMBER_ORDER_FORWARD && !u->lanes && !u->halve && u->split == 1;
 }
 
+/* Checks a unit that multiplies bytes and adds integers. */
 static bool check_int(const limber_unit *u, struct diag *d)
 {
     if (!is_int(&u->a) || !is_int(&u->b) || u->a.format.size != 1 || u->b.format.size != 1)
@@ -440,12 +450,14 @@ static bool check_int(const limber_unit *u, struct diag *d)
 }
 
 enum { STEPS = 7 };
+/* A step of a unit with its key in the text. must: a unit cannot lack it. */
 struct named_step {
     const char *key;
     const limber_step *s;
     bool must;
 };
 
+/* Lists the unit's steps with their keys. */
 static void collect_steps(const limber_unit *u, struct named_step all[STEPS])
 {
     const struct named_step list[STEPS] = {
@@ -487,6 +499,7 @@ static bool check_words(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* Checks all steps; if one rounds at random, a seed must be given. */
 static bool check_steps(const limber_unit *u, struct diag *d)
 {
     struct named_step all[STEPS];
@@ -511,6 +524,7 @@ static bool check_steps(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* Checks that all numbers of a unit are in the range of their keys. */
 static bool check_numbers(const limber_unit *u, struct diag *d)
 {
     for (size_t i = 0; i < COUNT(keys); i++) {
@@ -539,6 +553,7 @@ static bool is_small(const limber_step *s)
     return s->format.exp_bits <= 3;
 }
 
+/* Checks what belongs to blocks: trees, fused sums and their fractions. */
 static bool check_block(const limber_unit *u, struct diag *d)
 {
     bool fused = u->block > 1 && !u->tree;
@@ -579,6 +594,7 @@ static bool check_block(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* Checks what belongs to groups, parts of k, and their order. */
 static bool check_groups(const limber_unit *u, struct diag *d)
 {
     const bool inside = u->order == LIMBER_ORDER_EVENODD || u->order == LIMBER_ORDER_QUADS;
@@ -611,6 +627,7 @@ static bool check_groups(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* Checks what belongs to blocks that take acc late. */
 static bool check_late(const limber_unit *u, struct diag *d)
 {
     if (!u->late && (u->reach || u->halves))
@@ -628,6 +645,7 @@ static bool check_late(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* Checks that the accumulator is at least as wide as products, unless the text says narrow. */
 static bool check_width(const limber_unit *u, struct diag *d)
 {
     limber_format m = u->mul.format, a = u->acc.format;

@@ -23,7 +23,8 @@ bool limber_check_arrays(const void *dst, limber_format to, const void *src, lim
 /* Checks that no two of the matrix' elements share memory. */
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d);
-/* limber_check_apart checks that two matrices share no memory. */
+/* A matrix with its sizes, and its name for messages. limber_check_apart checks that two such share
+ * no memory. */
 struct extent {
     const limber_matrix *m;
     const char *what;
@@ -54,7 +55,8 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
                            size_t *best, struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
-/* limber_conv_state of what a plan shows: of several phases the one with the longest sums. */
+/* States the problem whose plan is shown: the convolution or, of an image gradient's phases, the
+ * one with the longest sums. */
 bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
                             struct diag *d);
 /* widen.c: converts e8m0 operands of p to bf16 matrices, in memory that limber_widen_end frees,
@@ -101,7 +103,8 @@ bool limber_conv_filters(const limber_conv *s, limber_operation operation, struc
 bool limber_sized_in(void *to, size_t full, const void *from, size_t least, const char *what,
                      struct diag *d);
 bool limber_sized_check(const void *to, size_t least, const char *what, struct diag *d);
-/* limber_sized_in of a contract and its unit; NULL is the native contract. */
+/* Copies a caller's contract and its unit to structures of this version; NULL is the native
+ * contract. */
 bool limber_contract_in(limber_contract *to, limber_unit *unit, const limber_contract *from,
                         struct diag *d);
 /* Copies the library's structure to the caller's, except the field `size`. */

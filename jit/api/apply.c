@@ -21,6 +21,7 @@ static bool check_memory(limber_context *ctx, const limber_elementwise *e, bool 
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "queue is for arrays on a device");
 }
 
+/* Computes the function by a kernel of the context's device. */
 static bool run_on_device(limber_context *ctx, const limber_elementwise *e, struct diag *d)
 {
     const int64_t count = (int64_t)e->count;
@@ -72,8 +73,9 @@ limber_status limber_apply(limber_context *ctx, const limber_elementwise *elemen
     return limber_error_set(&d);
 }
 
-/* ---- reductions ------------------------------------------------------------------------------ */
+/* ---- checks of reductions -------------------------------------------------------------------- */
 
+/* Checks the enumerations of a reduction, and which of them combine. */
 static bool check_words(const limber_reduce_call *r, struct diag *d)
 {
     char text[64];
@@ -105,6 +107,7 @@ static bool check_words(const limber_reduce_call *r, struct diag *d)
     return true;
 }
 
+/* Checks that the format is a float whose numbers binary64 holds. */
 static bool check_float(const char *what, limber_format f, struct diag *d)
 {
     char text[64];
@@ -137,6 +140,8 @@ static bool is_apart(const void *a, size_t n, const void *b, size_t m)
            (const char *)b + m <= (const char *)a;
 }
 
+/* Checks sizes and addresses: nothing is too large or NULL, and results do not overlap what is
+ * read. */
 static bool check_places(const limber_reduce_call *r, struct diag *d)
 {
     bool all = r->reduction >= LIMBER_REDUCTION_SOFTMAX,
@@ -172,6 +177,7 @@ static bool check_places(const limber_reduce_call *r, struct diag *d)
     return true;
 }
 
+/* Checks that all arrays of a reduction lie in host memory. */
 static bool check_host(limber_context *ctx, const limber_reduce_call *r, struct diag *d)
 {
     const void *const all[] = { r->src, r->dst, r->scale, r->shift };

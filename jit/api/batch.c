@@ -13,6 +13,7 @@ struct many {
     const void *const *each;    /* addresses; NULL: by step */
 };
 
+/* The matrix of product g, whose address is listed or follows from the step. */
 static limber_matrix matrix_of(const struct many *x, int64_t g)
 {
     limber_matrix m = x->m;
@@ -40,8 +41,9 @@ static uintptr_t bytes_of(const struct many *x)
     return (uintptr_t)(extent_of(x) + 1) * x->m.format.size;
 }
 
-/* ---- one operand ----------------------------------------------------------------------------- */
+/* ---- addresses of one operand's matrices ----------------------------------------------------- */
 
+/* Checks listed addresses: none is NULL or so high that its matrix would wrap around. */
 static bool check_addresses(const struct many *x, struct diag *d)
 {
     for (int64_t g = 0; g < x->count; g++) {
@@ -58,6 +60,7 @@ static bool check_addresses(const struct many *x, struct diag *d)
     return true;
 }
 
+/* Checks a matrix and its step: all matrices lie in the address space. */
 static bool check_step(const struct many *x, struct diag *d)
 {
     int64_t last, bytes;
@@ -74,6 +77,7 @@ static bool check_step(const struct many *x, struct diag *d)
                        (long long)x->step, (long long)x->count);
 }
 
+/* Checks one side of a batch.  Batches without elements may have any addresses. */
 static bool check_many(const struct many *x, struct diag *d)
 {
     if (x->step < 0)
@@ -82,7 +86,7 @@ static bool check_many(const struct many *x, struct diag *d)
     return is_empty(x) || (x->each ? check_addresses(x, d) : check_step(x, d));
 }
 
-/* ---- results against results ----------------------------------------------------------------- */
+/* ---- results must not overlap one another ---------------------------------------------------- */
 
 static int64_t min_int64(int64_t a, int64_t b)
 {
@@ -127,6 +131,7 @@ static bool check_steps(const struct many *c, struct diag *d)
     return true;
 }
 
+/* The address of a batch's result number g. */
 struct address {
     uintptr_t at;
     int64_t g;
@@ -139,6 +144,8 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The addresses of all matrices in ascending order, with the numbers of their products; NULL: no
+ * memory. */
 static struct address *sort_addresses(const struct many *x, struct diag *d)
 {
     struct address *a = calloc((size_t)x->count, sizeof *a);
@@ -158,6 +165,7 @@ static struct address *sort_addresses(const struct many *x, struct diag *d)
     return a;
 }
 
+/* Checks that c of product g does not overlap x of product h. */
 static bool check_pair(const struct many *c, int64_t g, const struct many *x, int64_t h,
                        struct diag *d)
 {
@@ -181,7 +189,7 @@ static bool check_addresses_apart(const struct many *c, const struct address *a,
     return true;
 }
 
-/* ---- results against operands ---------------------------------------------------------------- */
+/* ---- results must not overlap operands ------------------------------------------------------- */
 
 /* True if all of x lie before or behind all of c: the usual case, and a fast test. */
 static bool are_ranges_apart(const struct many *c, const struct many *x)
@@ -215,6 +223,8 @@ static int64_t first_behind(const struct many *c, const struct address *a, uintp
     return low;
 }
 
+/* Checks that no result of the batch overlaps a matrix of x. a: the results' addresses, sorted, or
+ * NULL. */
 static bool check_operand(const struct many *c, const struct address *a, const struct many *x,
                           struct diag *d)
 {
@@ -230,6 +240,7 @@ static bool check_operand(const struct many *c, const struct address *a, const s
     return true;
 }
 
+/* Checks that no result overlaps another result or an operand. */
 static bool check_apart(const struct many *c, const struct many *a, const struct many *b,
                         struct diag *d)
 {
@@ -248,7 +259,7 @@ static bool check_apart(const struct many *c, const struct many *a, const struct
     return ok;
 }
 
-/* ---- entry point ----------------------------------------------------------------------------- */
+/* ---- all checks of a batch ------------------------------------------------------------------- */
 
 bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d)
 {

@@ -82,6 +82,7 @@ static const struct {
 
 enum { MOST_ARGUMENTS = 64, MOST_WORD = 31 };
 
+/* One argument of a signature. */
 struct word {
     enum role role;
     enum type_word type;        /* type of the value, even if that is passed by reference */
@@ -89,6 +90,7 @@ struct word {
     limber_format format;       /* format of a scalar */
 };
 
+/* A parsed signature. */
 struct signature {
     bool answers;               /* int(...): returns a status */
     size_t n;
@@ -97,6 +99,7 @@ struct signature {
     int at[ROLE_count];         /* index of the argument with this role; -1: none */
 };
 
+/* A bound function: what it was bound with, and its code. */
 struct binding {
     struct binding *next;
     limber_context *ctx;
@@ -109,7 +112,7 @@ struct binding {
     void *page; /* executable memory with libffi's closure at CLOSURE_AT; NULL: none yet */
 };
 
-/* ---- signatures ------------------------------------------------------------------------------ */
+/* ---- reading a signature --------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *words;
@@ -129,6 +132,7 @@ static bool bad_word(struct diag *d, const char *word, const char *why)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\": %s", word, why);
 }
 
+/* Finds a role by the name that a signature gives it. */
 static bool find_role(const char *name, size_t n, enum role *role)
 {
     for (int i = 0; i < ROLE_count; i++) {
@@ -141,6 +145,7 @@ static bool find_role(const char *name, size_t n, enum role *role)
     return n == 1 && *name == '_';
 }
 
+/* Finds a type by its name in a signature. */
 static bool find_type(const char *name, enum type_word *type)
 {
     for (int i = 0; i < TYPE_reference; i++) {
@@ -163,6 +168,8 @@ static bool scalar_type(const char *type, struct word *w)
     return w->reference || (find_type(name, &w->type) && types[w->type].use & USE_scalar);
 }
 
+/* Reads an argument's type into *w and checks that it suits the role. text: the word, for
+ * messages. */
 static bool parse_type(const char *text, const char *type, struct word *w, struct diag *d)
 {
     int use = w->role == ROLE_ignored ? ~0 : roles[w->role].use;
@@ -178,6 +185,7 @@ static bool parse_type(const char *text, const char *type, struct word *w, struc
     return true;
 }
 
+/* Reads one word of a signature, such as "m:i32" or "a:*". */
 static bool parse_word(struct signature *s, const char *text, struct diag *d)
 {
     const char *colon = strchr(text, ':');
@@ -200,6 +208,7 @@ static bool parse_word(struct signature *s, const char *text, struct diag *d)
     return true;
 }
 
+/* Reads the words between `from` and `end`, separated by spaces. */
 static bool parse_words(struct signature *s, const char *from, const char *end, struct diag *d)
 {
     while (from < end) {
@@ -218,6 +227,7 @@ static bool parse_words(struct signature *s, const char *from, const char *end, 
     return true;
 }
 
+/* Reads a signature, or that of a BLAS function by its name. */
 static bool parse_signature(struct signature *s, const char *text, struct diag *d)
 {
     static const char answer[] = "int(";
@@ -253,6 +263,7 @@ static bool prepare_cif(const struct signature *s, ffi_cif *cif, struct diag *d)
 
 /* ---- a bound function's call ----------------------------------------------------------------- */
 
+/* The arguments of one call of a bound function. */
 struct bound_call {
     const struct signature *sig;
     void **at; /* from libffi: pointers to the arguments */
@@ -275,6 +286,7 @@ static const void *value_of_role(const struct bound_call *a, enum role role, str
     return p;
 }
 
+/* The integer of a role; `missing` if the signature lacks it. */
 static int64_t integer_of_role(const struct bound_call *a, enum role role, int64_t missing,
                                struct diag *d)
 {
@@ -292,6 +304,7 @@ static int64_t integer_of_role(const struct bound_call *a, enum role role, int64
     return narrow;
 }
 
+/* The pointer that the caller passed for this role. */
 static void *pointer_of_role(const struct bound_call *a, enum role role)
 {
     void *p;
@@ -300,6 +313,7 @@ static void *pointer_of_role(const struct bound_call *a, enum role role)
     return p;
 }
 
+/* True if the argument of a role asks for the transpose; refuses what is no such code. */
 static bool is_transposed(const struct bound_call *a, enum role role, struct diag *d)
 {
     const void *p = value_of_role(a, role, d);
@@ -361,6 +375,8 @@ static limber_matrix operand_matrix(const struct bound_call *a, enum role role, 
                             rows_stored ? 1 : lead };
 }
 
+/* Multiplies with the arguments of one call of a bound function; roles that the signature lacks
+ * have the values of its binding. */
 static limber_status call_bound(const struct binding *b, const struct bound_call *args)
 {
     struct diag d = { 0 };
@@ -384,6 +400,7 @@ static limber_status call_bound(const struct binding *b, const struct bound_call
         NULL);
 }
 
+/* libffi calls this for each call of a bound function; user: the binding. */
 static void closure_entry(ffi_cif *cif, void *ret, void **at, void *user)
 {
     const struct binding *b = user;
@@ -395,7 +412,7 @@ static void closure_entry(ffi_cif *cif, void *ret, void **at, void *user)
         *(ffi_sarg *)ret = (ffi_sarg)s;
 }
 
-/* ---- binding --------------------------------------------------------------------------------- */
+/* ---- making a function of the wanted signature ----------------------------------------------- */
 
 /* A product function needs sizes, matrices, and scalars in C's format (integers: i64). */
 static bool check_bound(const struct signature *s, limber_format c, struct diag *d)
@@ -430,7 +447,8 @@ static void *closure_in_page(void *page)
     return (char *)page + CLOSURE_AT;
 }
 
-/* page: the address for writing; executed: the address for execution. */
+/* Writes libffi's closure of a binding. page: the address for writing; executed: that for
+ * execution. */
 static bool write_closure(struct binding *b, void *page, void *executed, struct diag *d)
 {
     char *code = closure_in_page(executed);
@@ -508,6 +526,7 @@ void limber_bindings_free(struct binding *list)
     }
 }
 
+/* Checks the arguments and makes a binding, still without executable code. */
 static struct binding *new_binding(limber_context *ctx, const limber_contract *contract,
                                    limber_format a, limber_format b, limber_format c,
                                    const char *signature, struct diag *d)

@@ -6,6 +6,7 @@
 
 enum { MOST_SIZE = 256 };   /* largest m, n, k: beyond it packing pays */
 
+/* Checks that a size is from 1 to the most that such functions have. what: its name. */
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
     if (v < 1)
@@ -32,6 +33,7 @@ static bool check_format(limber_format f, limber_format c, const char *what, str
                        limber_format_name(f, name, sizeof name));
 }
 
+/* Checks that C is stored by rows or by columns, if it is no vector. */
 static bool check_strides(const limber_matrix *c, int64_t m, int64_t n, struct diag *d)
 {
     return c->col_stride == 1 || c->row_stride == 1 || m == 1 || n == 1 ||
@@ -40,6 +42,7 @@ static bool check_strides(const limber_matrix *c, int64_t m, int64_t n, struct d
                        (long long)c->row_stride, (long long)c->col_stride);
 }
 
+/* Checks a request for a function of one shape. */
 static bool check_request(const limber_context *ctx, const limber_contract *contract,
                           const struct fixed *f, limber_matrix a, limber_matrix b, limber_matrix c,
                           limber_accumulate add, struct diag *d)

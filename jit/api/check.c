@@ -130,6 +130,8 @@ struct block {
     int64_t lead, high, wide;
 };
 
+/* Describes a matrix as dense lines `lead` apart; false: neither its rows nor its columns are
+ * dense. */
 static bool as_block(const limber_matrix *m, int64_t rows, int64_t cols, struct block *b)
 {
     if (m->row_stride == 1)

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the expanded B -------------------------------------------------------------------------- */
+/* ---- B expanded to a real matrix ------------------------------------------------------------- */
 
+/* B as a real matrix of twice the size, while it is written. */
 struct expansion {
     const struct complex_product *x;
     limber_format f; /* format of the expanded elements: B's, or a wider integer */
@@ -68,6 +69,7 @@ static inline void expand_line(struct expansion *e, int64_t task, int size)
             expand_element(e, task, j, size);
 }
 
+/* Task: writes the real form of one line of B. */
 static void expand_task(void *arg, int64_t task, int worker)
 {
     struct expansion *e = arg;
@@ -82,6 +84,7 @@ static void expand_task(void *arg, int64_t task, int worker)
         expand_line(e, task, size);
 }
 
+/* The signed integer format of twice the size; false: there is none. */
 static bool get_wider(limber_format f, limber_format *out)
 {
     static const char *const name[] = { [1] = "i16", [2] = "i32", [4] = "i64" };
@@ -127,7 +130,7 @@ static bool expand_b(struct expansion *e, struct diag *d)
     return expand_to_format(e, d);
 }
 
-/* ---- pairs in device memory ------------------------------------------------------------------ */
+/* ---- complex numbers in device memory -------------------------------------------------------- */
 
 static bool is_remote(const struct complex_product *x, const void *p)
 {
@@ -206,6 +209,7 @@ static bool view_remote_b(const struct complex_product *x, struct problem *p, st
     return check_least(x, d);
 }
 
+/* Has the device read A as a real matrix whose rows hold real and imaginary parts in turn. */
 static void view_remote_a(const struct complex_product *x, struct problem *p)
 {
     p->pairs_a = (struct pair_map){ .kind = PAIRS_along };
@@ -215,11 +219,13 @@ static void view_remote_a(const struct complex_product *x, struct problem *p)
 
 /* ---- A in place, or copied ------------------------------------------------------------------- */
 
+/* A dense copy of A, while it is written. */
 struct gather {
     const struct complex_product *x;
     char *data;
 };
 
+/* Task: copies row i of A, so that its pairs are contiguous. */
 static void gather_row(void *arg, int64_t i, int worker)
 {
     const struct gather *g = arg;
@@ -275,7 +281,7 @@ static bool view_b(const struct complex_product *x, struct problem *to, char **w
     return true;
 }
 
-/* ---- four products --------------------------------------------------------------------------- */
+/* ---- four real products ---------------------------------------------------------------------- */
 
 /* C, or other memory, as a real matrix; the numbers of a pair are contiguous. */
 static struct output_view real_place(void *data, int64_t row, int64_t col, int64_t n)
@@ -287,6 +293,7 @@ static struct output_view real_place(void *data, int64_t row, int64_t col, int64
     return c;
 }
 
+/* Computes one real product of twice the columns and inner dimension. fc: the result's format. */
 static bool multiply(const struct complex_product *x, limber_format fc, struct output_view c,
                      const void *alpha, const void *beta, struct diag *d)
 {
@@ -346,13 +353,14 @@ static bool run_with_complex_scalars(const struct complex_product *x, struct dia
     return limber_terms_finish(&t, x, d);
 }
 
-/* ---- the call -------------------------------------------------------------------------------- */
+/* ---- checks of a complex call ---------------------------------------------------------------- */
 
 static bool is_real(const char *pair, limber_format c)
 {
     return !pair || !limber_scalar(pair + limber_scalar_format(c).size, c, 0);
 }
 
+/* Computes the complex product as real ones; real alpha and beta are applied by these. */
 static bool run_four_products(const struct complex_product *x, struct diag *d)
 {
     limber_format f = x->c.format;
@@ -404,6 +412,7 @@ static limber_matrix pairs_as_elements(limber_matrix m)
     return m;
 }
 
+/* Checks sizes, matrices of pairs, and the contract. */
 static bool check_arguments(const struct complex_product *x, const limber_contract *contract,
                             struct diag *d)
 {
@@ -414,6 +423,7 @@ static bool check_arguments(const struct complex_product *x, const limber_contra
            limber_contract_check(contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
+/* Checks sizes, strides and the contract, with pairs as elements of twice the size. */
 static bool check_call(const struct complex_product *x, const limber_contract *contract,
                        struct diag *d)
 {
@@ -457,6 +467,7 @@ static void transpose(struct complex_product *x)
     x->batch.address_b = t.address_a;
 }
 
+/* Checks and computes one product, by three real products or by four. */
 static bool run_product(struct complex_product *x, const limber_contract *contract,
                         limber_complex_method method, struct diag *d)
 {
@@ -476,7 +487,7 @@ static bool run_product(struct complex_product *x, const limber_contract *contra
                                                      run_four_products(x, d);
 }
 
-/* ---- batches --------------------------------------------------------------------------------- */
+/* ---- batches of complex products ------------------------------------------------------------- */
 
 static const void *matrix_at(const void *data, const void *const *address, int64_t step,
                              limber_format f, int64_t g)
@@ -484,6 +495,7 @@ static const void *matrix_at(const void *data, const void *const *address, int64
     return address ? address[g] : data ? (const char *)data + 2 * g * step * f.size : NULL;
 }
 
+/* Product g of a batch. */
 static struct complex_product product_of(limber_context *ctx, const limber_problem *p, int64_t g,
                                          struct report *r)
 {
@@ -548,6 +560,7 @@ static bool check_remote(const limber_problem *p, int64_t found, struct diag *d)
                        "in the device's");
 }
 
+/* Checks a batch: all of its matrices, and that no two results overlap. */
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     struct complex_product first = product_of(ctx, p, 0, NULL);
@@ -570,6 +583,8 @@ static bool check_batch(limber_context *ctx, const limber_problem *p, struct dia
     return check_arguments(&first, p->contract, d) && limber_check_batch(p->batch, &all, d);
 }
 
+/* Adds the report of a batch's next product: times and recomputed elements add up, the larger bound
+ * and the last plan stay. */
 static void add_times(struct report *all, const struct report *r)
 {
     struct report sum = *r;
@@ -583,6 +598,8 @@ static void add_times(struct report *all, const struct report *r)
     *all = sum;
 }
 
+/* Computes a batch: all products at once on a device, else one after another, with C restored if
+ * one fails. */
 static bool run_batch(limber_context *ctx, const limber_problem *p, struct report *r,
                       struct diag *d)
 {

@@ -5,6 +5,7 @@
 
 #include "jit/api/api.h"
 
+/* A complex matrix; conj: its conjugate is meant. */
 struct pairs {
     limber_matrix m;
     bool conj;

@@ -40,6 +40,7 @@ static limber_format sum_format(limber_format f)
     return f;
 }
 
+/* Reads an integer of any size, with its sign. */
 static int64_t load_integer(const char *at, limber_format f)
 {
     uint64_t v = 0;
@@ -99,12 +100,14 @@ static void split_pairs(struct planes *p, const struct pairs *x, int64_t rows, i
         }
 }
 
-/* Lines are the rows of the left operand and the columns of the right one. */
+/* The view of a plane.  Its lines are the rows of the left operand, or the columns of the right
+ * one. */
 static struct view plane_view(const void *data, int64_t row, int64_t col, bool left)
 {
     return left ? (struct view){ data, row, col, NULL } : (struct view){ data, col, row, NULL };
 }
 
+/* Makes the planes as dense copies in host memory. left: the operand is A. */
 static bool copy_planes(const limber_context *ctx, struct planes *p, const struct pairs *x,
                         int64_t rows, int64_t cols, bool left, struct diag *d)
 {
@@ -207,8 +210,10 @@ static void planes_free(const struct complex_product *x, struct planes *p)
     free(p->imaginary);
 }
 
-/* ---- what is served -------------------------------------------------------------------------- */
+/* ---- which calls are served ------------------------------------------------------------------ */
 
+/* Checks that three products serve this call: no stream records it, and the contract allows
+ * them. */
 static bool is_served(const struct complex_product *x, struct diag *d)
 {
     if (limber_device_records(x->ctx, x->queue))
@@ -233,8 +238,9 @@ static bool is_small(const struct complex_product *x, const struct planes *a,
         (long long)x->k);
 }
 
-/* ---- three products -------------------------------------------------------------------------- */
+/* ---- three real products, and their combination ---------------------------------------------- */
 
+/* Adds one product's report to the sum of the three. first: it starts the sum. */
 static void add_reports(struct report *sum, const struct report *r, bool first)
 {
     struct report s = first ? *r : *sum;
@@ -260,6 +266,7 @@ struct products {
     void *on_device;
 };
 
+/* Takes memory for the three products, in host memory or where C is. */
 static bool products_new(const struct complex_product *x, struct products *p, struct diag *d)
 {
     enum { ALIGN = 256 };
@@ -355,6 +362,7 @@ static void combine_floats(const float p[3], bool plus, float out[2])
     out[1] = p[2] - p[0] - second;
 }
 
+/* Combines the three products of each element to the terms of C, on the host. */
 static void combine_on_host(const struct complex_product *x, const struct terms *t,
                             const struct products *p)
 {
@@ -384,6 +392,7 @@ static void combine_on_host(const struct complex_product *x, const struct terms 
     }
 }
 
+/* Combines the three products to the terms of C, where they lie. */
 static bool combine(const struct complex_product *x, const struct terms *t,
                     const struct products *p, struct diag *d)
 {
@@ -408,6 +417,7 @@ static bool multiply_all(const struct complex_product *x, const struct planes *a
            multiply(x, a, b, IM, p, false, d);
 }
 
+/* Makes both operands' planes, multiplies them and combines the products. */
 static bool run_planes(const struct complex_product *x, struct planes *a, struct planes *b,
                        struct products *p, struct terms *t, struct diag *d)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory and threads ---------------------------------------------------------------------- */
+/* ---- memory, and work shared by threads ------------------------------------------------------ */
 
 void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
                             const char *what, struct diag *d)
@@ -35,7 +35,7 @@ void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
             fn(arg, i, 0);
 }
 
-/* ---- negatives ------------------------------------------------------------------------------- */
+/* ---- negated numbers ------------------------------------------------------------------------- */
 
 void limber_negate_float(char *at, limber_format f)
 {
@@ -98,11 +98,13 @@ void limber_terms_drop(struct terms *t, const struct complex_product *x)
     t->data = NULL;
 }
 
+/* The terms of a sum, while the tasks fill them. */
 struct filling {
     const struct complex_product *x;
     const struct terms *t;
 };
 
+/* Task: copies row i of C's pairs to their places among the terms. */
 static void fill_row(void *arg, int64_t i, int worker)
 {
     const struct filling *f = arg;

@@ -18,7 +18,7 @@
 enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
 static const double patience = 20; /* seconds; a maker that takes longer hangs or was stopped */
 
-/* ---- the environment ------------------------------------------------------------------------- */
+/* ---- settings from the environment ----------------------------------------------------------- */
 
 /* Reads an integer in [least, most], which ends at `end` or at the text's end. */
 static bool read_number(const char *name, const char *s, char end, long least, long most, int *out,
@@ -36,6 +36,7 @@ static bool read_number(const char *name, const char *s, char end, long least, l
     return true;
 }
 
+/* Reads a variable as a number in [least, most]; *out stays as it is if the variable is not set. */
 static bool env_number(const char *name, long least, long most, int *out, struct diag *d)
 {
     const char *s = limber_variable_value(name);
@@ -83,6 +84,7 @@ static bool env_word(const char *name, const char *const *word, size_t count, co
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = \"%.40s\" is none of %s", name, s, all);
 }
 
+/* Reads LIMBER_CACHE: off, read only, or read and write (if not set). */
 static bool env_mode(enum cache_mode *mode, struct diag *d)
 {
     static const char *const word[] = { [CACHE_off] = "off", [CACHE_ro] = "ro", [CACHE_rw] = "rw" };
@@ -93,6 +95,7 @@ static bool env_mode(enum cache_mode *mode, struct diag *d)
     return ok;
 }
 
+/* Decides which kernels serve, by the configuration or LIMBER_KERNELS. */
 static bool choose_kernels(limber_kernels wish, limber_kernels *out, struct diag *d)
 {
     static const char *const word[] = { [LIMBER_KERNELS_BOTH] = "both",
@@ -119,6 +122,7 @@ static int core_count(void)
     return 1;
 }
 
+/* The number of threads: LIMBER_THREADS, else the first of OMP_NUM_THREADS, else one per core. */
 static bool env_threads(int *threads, struct diag *d)
 {
     const char *s = limber_variable_value("LIMBER_THREADS");
@@ -195,7 +199,7 @@ static bool key_file(char **file, struct diag *d)
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the name of the cache's key");
 }
 
-/* ---- members of a context -------------------------------------------------------------------- */
+/* ---- a context's backends and log ------------------------------------------------------------ */
 
 static void to_stderr(void *user, const char *line)
 {
@@ -248,6 +252,7 @@ static bool use_first_backend(limber_context *ctx, int device, const struct back
     return true;
 }
 
+/* Takes the backend of this name, or fails with the reason why it does not run here. */
 static bool use_named_backend(limber_context *ctx, const limber_config *c, const char *wish,
                               const struct backend *const *list, struct diag *d)
 {
@@ -276,6 +281,7 @@ static bool limit_instructions(struct diag *d)
     return true;
 }
 
+/* Takes the named backend, or the first of the list that runs here. */
 static bool make_backend(limber_context *ctx, const limber_config *c,
                          const struct backend *const *list, struct diag *d)
 {
@@ -296,6 +302,7 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the target");
 }
 
+/* Sets where messages and dumps go. */
 static bool make_output(limber_context *ctx, const limber_config *c, struct diag *d)
 {
     const char *dump = c->dump_dir ? c->dump_dir : limber_variable_value("LIMBER_DUMP");
@@ -312,6 +319,7 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
     return true;
 }
 
+/* Makes the caches in memory and on disk. */
 static bool make_caches(limber_context *ctx, const limber_config *c, struct diag *d)
 {
     struct disk_options o = {
@@ -348,6 +356,7 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the caches");
 }
 
+/* Makes the pool of threads. */
 static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *d)
 {
     int threads = c->threads, pinned = 0;
@@ -364,6 +373,7 @@ static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %d threads", threads);
 }
 
+/* Checks that an allocator has both functions or none. */
 static bool check_allocator(const limber_allocator *a, struct diag *d)
 {
     return !a->alloc == !a->free ||
@@ -371,6 +381,7 @@ static bool check_allocator(const limber_allocator *a, struct diag *d)
                        a->alloc ? "free" : "alloc");
 }
 
+/* Decides which ways may serve, by the configuration or LIMBER_WAYS. */
 static bool choose_ways(limber_context *ctx, const limber_config *c, struct diag *d)
 {
     const char *wish = limber_variable_value("LIMBER_WAYS");
@@ -384,7 +395,7 @@ static bool choose_ways(limber_context *ctx, const limber_config *c, struct diag
     return !wish || limber_ways_read(wish, &ctx->ways, d);
 }
 
-/* ---- contexts -------------------------------------------------------------------------------- */
+/* ---- making and destroying contexts ---------------------------------------------------------- */
 
 bool limber_context_make(limber_context **out, const limber_config *config,
                          const struct backend *const *backends, struct diag *d)

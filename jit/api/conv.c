@@ -89,6 +89,7 @@ static struct tensors tensors_of(const limber_problem *p)
     return t;
 }
 
+/* Checks tensor i of a convolution, whose sizes follow from its shape. */
 static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const limber_conv *s,
                          const int64_t out[3], struct diag *d)
 {
@@ -105,7 +106,8 @@ static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const
                               d);
 }
 
-/* stores: false for plans, which do not check the result's address. */
+/* Checks the arguments of a convolution. stores: false for plans, which do not check the result's
+ * address. */
 static bool check_arguments(const limber_context *ctx, const limber_problem *p,
                             const struct tensors *t, bool stores, int64_t out[3], struct diag *d)
 {
@@ -129,7 +131,7 @@ static bool check_arguments(const limber_context *ctx, const limber_problem *p,
            limber_prepared_filters_fit(ctx, p, d);
 }
 
-/* Fills *to in place, since its views point into it. */
+/* States the convolution as a product.  Fills *to in place, since its views point into it. */
 static void state_conv(struct problem *to, const limber_problem *p, const struct tensors *t,
                        const int64_t out[3], const int64_t phase[3])
 {
@@ -321,7 +323,8 @@ static bool may_run_together(const limber_context *ctx, const limber_problem *p,
            p->c.format.kind == LIMBER_KIND_FLOAT && p->conv->groups != p->conv->c;
 }
 
-/* False: nothing was done.  True: all phases ran, or *d has the error. */
+/* Runs all phases in memory that was allocated for them.  False: nothing was done.  True: all ran,
+ * or *d has the error. */
 static bool run_together(limber_context *ctx, const limber_problem *p, const struct tensors *t,
                          const int64_t out[3], const struct problem *whole, const struct rests *x,
                          struct report *report, struct diag *d)

@@ -30,6 +30,7 @@ int limber_conv_sides(const limber_conv *s, struct side side[3])
     return limber_conv_is_deep(s) ? 3 : 2;
 }
 
+/* Checks the fields of a convolution along one dimension. */
 static bool check_side(const struct side *x, struct diag *d)
 {
     const int64_t most = (int64_t)1 << 31;
@@ -72,6 +73,7 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
     return true;
 }
 
+/* Checks that the groups divide the channels of image and result. */
 static bool check_groups(const limber_conv *s, struct diag *d)
 {
     return check_least(s->groups, 1, "groups", d) &&

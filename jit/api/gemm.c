@@ -59,6 +59,7 @@ static bool check_shared(const limber_problem *p, struct diag *d)
                        p->prepared_a && !one_a ? 'a' : 'b');
 }
 
+/* Checks the addresses of a product or batch. stores: C is written, and must not overlap. */
 static bool check_places(const limber_problem *p, const struct product *x, bool stores,
                          struct diag *d)
 {
@@ -67,6 +68,7 @@ static bool check_places(const limber_problem *p, const struct product *x, bool 
     return stores ? limber_check_addresses(x, d) : check_operands(x, d);
 }
 
+/* Sets the groups of a problem from a batch. */
 static void state_batch(const limber_batch *batch, struct problem *to)
 {
     to->groups = batch->count;

@@ -11,6 +11,7 @@ _Static_assert((int)LIMBER_TILE_FLAG_ZERO == (int)TILE_zero &&
                    (int)LIMBER_TILE_FLAG_NEGATIVE == (int)TILE_negative,
                "flags are the scan's");
 
+/* Copies the kinds of tiles from a mask. */
 static bool copy_tiles(limber_inspection *out, const struct mask *m, struct diag *d)
 {
     int64_t tiles = m->tile_rows * m->tile_cols;
@@ -26,6 +27,7 @@ static bool copy_tiles(limber_inspection *out, const struct mask *m, struct diag
     return out->tile || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the tiles of x");
 }
 
+/* Copies what a scan found to the caller's structure. */
 static bool fill_inspection(limber_inspection *out, const struct mask *m, struct diag *d)
 {
     *out = (limber_inspection){ .lines = m->lines,
@@ -41,6 +43,7 @@ static bool fill_inspection(limber_inspection *out, const struct mask *m, struct
     return !m->tile || copy_tiles(out, m, d);
 }
 
+/* Scans a matrix and fills *out. left: its lines are rows, as A's are. */
 static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, int64_t length,
                     bool left, limber_inspection *out, struct diag *d)
 {

@@ -2,6 +2,7 @@
  * limber_plan_text: runs passes on the text of a plan and prints what they change. */
 #include "jit/api/api.h"
 
+/* Runs passes over a plan's text and prints each stage. names: the passes, or NULL for all. */
 static bool replay(limber_context *ctx, const char *text, const char *names, const char *target,
                    struct text *out, struct diag *d)
 {

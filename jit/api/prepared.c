@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- public calls ---------------------------------------------------------------------------- */
+/* ---- the public calls that prepare operands -------------------------------------------------- */
 
+/* Bytes of limbs that the operand may keep: as configured, else the context's workspace, else four
+ * times its elements and 64 MiB. */
 static size_t limbs_limit(const struct limber_prepared *o, const limber_prepare_config *c)
 {
     double elements = (double)o->rows * (double)o->cols * o->x.format.size;
@@ -19,6 +21,7 @@ static size_t limbs_limit(const struct limber_prepared *o, const limber_prepare_
                                (size_t)(4 * elements) + ((size_t)64 << 20);
 }
 
+/* Checks the arguments of both public calls. */
 static bool check_prepare(const limber_context *ctx, struct extent x,
                           const limber_prepare_config *c, struct diag *d)
 {
@@ -44,6 +47,7 @@ static limber_operation operation_of(const limber_prepare_config *c)
     return c->operation ? (limber_operation)c->operation : LIMBER_OPERATION_CONV_FORWARD;
 }
 
+/* Scans the operand and, in host memory, hashes it. */
 static bool hash_and_scan(struct limber_prepared *o, struct diag *d)
 {
     limber_prepared_begin(o);
@@ -51,7 +55,8 @@ static bool hash_and_scan(struct limber_prepared *o, struct diag *d)
            (limber_device_holds(o->ctx, o->x.data) || limber_prepared_hash(o, &o->hash, d));
 }
 
-/* conv: the convolution of filters; NULL for a matrix. */
+/* Scans an operand and keeps it. conv: the convolution to which filters belong; NULL for a
+ * matrix. */
 static limber_status prepare_as(const char *name, limber_context *ctx, struct extent x,
                                 limber_side side, const struct conv *conv,
                                 const limber_prepare_config *c, limber_prepared **prepared,

@@ -57,6 +57,7 @@ static const char *find_difference(const struct conv_geometry *a, const struct c
                                                   NULL;
 }
 
+/* Checks that the convolution of the call reads filters as the one for which they were prepared. */
 static bool filters_are_alike(const struct conv *a, const struct conv *b, struct diag *d)
 {
     const char *other = a->geometry.layout != b->geometry.layout ? "layout" :

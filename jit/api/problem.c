@@ -13,8 +13,10 @@ static bool refuse(const char *what, const char *why, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.%s: %s", what, why);
 }
 
-/* ---- the caller's structures ----------------------------------------------------------------- */
+/* ---- copies of the caller's structures ------------------------------------------------------- */
 
+/* Copies the contract, and the statistics that it asks for, in the caller's version of the
+ * structures. */
 static bool read_contract(struct arguments *c, struct diag *d)
 {
     limber_contract *k = &c->contract;
@@ -33,6 +35,8 @@ static bool read_contract(struct arguments *c, struct diag *d)
     return true;
 }
 
+/* Copies the structures that a problem points to, in the caller's version, and points to the
+ * copies. */
 static bool read_structures(struct arguments *c, struct diag *d)
 {
     limber_problem *p = &c->problem;
@@ -63,8 +67,9 @@ static bool read_problem(struct arguments *c, const limber_problem *problem, str
            read_contract(c, d) && read_structures(c, d);
 }
 
-/* ---- allowed combinations -------------------------------------------------------------------- */
+/* ---- which combinations are allowed ---------------------------------------------------------- */
 
+/* Refuses fields that a matrix product does not have. */
 static bool check_gemm(const limber_problem *p, struct diag *d)
 {
     if (p->conv)
@@ -79,6 +84,7 @@ static bool check_gemm(const limber_problem *p, struct diag *d)
     return true;
 }
 
+/* Refuses fields that a convolution does not have. */
 static bool check_conv(const limber_problem *p, struct diag *d)
 {
     if (!p->conv)
@@ -98,6 +104,7 @@ static bool check_conv(const limber_problem *p, struct diag *d)
     return !p->batch || refuse("batch", "conv.n is the number of images", d);
 }
 
+/* Checks which features of a problem combine. */
 static bool check_problem(const limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     if (!ctx)
@@ -132,9 +139,9 @@ static bool check_single(const limber_problem *p, const char *verb, struct diag 
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.batch: %s serves one product", verb);
 }
 
-/* ---- verbs ----------------------------------------------------------------------------------- */
+/* ---- what can be done with a problem --------------------------------------------------------- */
 
-/* to may be NULL. */
+/* Copies a call's report to the caller's, if that is wanted. */
 static void report_out(const limber_context *ctx, limber_report *to, struct report *r,
                        const limber_problem *p)
 {
@@ -148,6 +155,7 @@ static void report_out(const limber_context *ctx, limber_report *to, struct repo
     limber_report_out(to, r);
 }
 
+/* Runs a product without epilogue: a convolution, a complex or a real one. */
 static bool run_product(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {
@@ -160,6 +168,7 @@ static bool run_product(limber_context *ctx, const limber_problem *p, struct rep
     return limber_gemm_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
 }
 
+/* Runs a problem, with its epilogue if it has one. */
 static bool run_problem(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {
@@ -322,7 +331,7 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
     return limber_error_set(&d);
 }
 
-/* ---- shortcuts ------------------------------------------------------------------------------- */
+/* ---- calls for one operation ----------------------------------------------------------------- */
 
 limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, int64_t m,
                           int64_t n, int64_t k, const void *alpha, limber_matrix a, limber_matrix b,
@@ -347,6 +356,7 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
     return limber_run_as("gemm", ctx, &p, report);
 }
 
+/* The problem of one of the three convolution calls. */
 static limber_problem conv_problem(limber_operation operation, const limber_contract *contract,
                                    const limber_conv *conv, const void *alpha, limber_matrix a,
                                    limber_matrix b, const void *beta, limber_output c)

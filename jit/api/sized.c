@@ -80,7 +80,7 @@ void limber_sized_out(void *to, const void *from, size_t full)
            (size < full ? size : full) - sizeof size);
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- checking and copying sized structures --------------------------------------------------- */
 
 static bool check_parts(size_t size, const char *what, struct diag *d)
 {
@@ -90,6 +90,7 @@ static bool check_parts(size_t size, const char *what, struct diag *d)
                        size);
 }
 
+/* Copies parts to an array of the caller's, whose structures have `size` bytes. */
 static void copy_parts(void *to, size_t size, const limber_part *from, int count)
 {
     size_t each = size < sizeof *from ? size : sizeof *from;

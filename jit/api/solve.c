@@ -27,6 +27,7 @@ static bool check_formats(const limber_solve_call *s, struct diag *d)
     return true;
 }
 
+/* Checks a system's formats, sizes and addresses. */
 static bool check_call(limber_context *ctx, const limber_solve_call *s, struct diag *d)
 {
     const limber_matrix x = { s->x.data, s->x.format, s->x.row_stride, s->x.col_stride };

@@ -89,6 +89,7 @@ uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream
     return limber_unit_number(limber_unit_element(limber_unit_row(seed, i), j), stream, index);
 }
 
+/* Finds the order of a caller's sum, and prints it and the unit's words. */
 static bool run_reveal(const struct revealed_sum *s, struct text *tree, struct text *words,
                        struct diag *d)
 {

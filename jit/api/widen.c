@@ -13,6 +13,7 @@ static uint16_t bf16_of(uint8_t code)
     return code == 0 ? 0x0040 : code == 255 ? 0x7fc0 : (uint16_t)(code << 7);
 }
 
+/* Checks that an operand of powers of two is used where it can be converted. */
 static bool check_use(const limber_context *ctx, const limber_problem *p, const limber_matrix *x,
                       const char *what, struct diag *d)
 {
@@ -30,6 +31,7 @@ static bool check_use(const limber_context *ctx, const limber_problem *p, const 
                        "%s: e8m0 is not for %s; bf16 and f32 hold its numbers", what, where);
 }
 
+/* Replaces an operand of powers of two by a copy in BF16, owned by *memory. */
 static bool widen_operand(limber_context *ctx, const limber_problem *p, limber_matrix *x,
                           const char *what, int64_t rows, int64_t cols, void **memory,
                           struct diag *d)

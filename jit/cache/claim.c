@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The byte of the claim file that stands for a key: locks of it claim the key. */
 static struct flock lock_range(const unsigned char *key, short type)
 {
     struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
@@ -20,6 +21,7 @@ static struct flock lock_range(const unsigned char *key, short type)
     return range;
 }
 
+/* True if the cache has an entry for this key. */
 static bool has_entry(int root, const unsigned char *key)
 {
     struct name name = limber_disk_name(key);
@@ -30,7 +32,8 @@ static bool has_entry(int root, const unsigned char *key)
     return fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* errno is EAGAIN if another process holds a conflicting lock. */
+/* Locks or unlocks the byte of a key's claim.  On failure errno is EAGAIN if another process holds
+ * a conflicting lock. */
 static bool lock_byte(int fd, const unsigned char *key, short type)
 {
     struct flock range = lock_range(key, type);

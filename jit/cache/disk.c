@@ -41,7 +41,7 @@ struct header {
 
 static const struct header model = { .magic = "limberK", .version = 2, .order = 0x01020304 };
 
-/* ---- the directory --------------------------------------------------------------------------- */
+/* ---- opening the directory and its parents --------------------------------------------------- */
 
 struct disk *limber_disk_new(const struct disk_options *o)
 {
@@ -151,6 +151,7 @@ static int reopen_root(struct disk *disk, struct stat *st)
     return -1;
 }
 
+/* Remembers that the directory's path was checked, and which directory it is. */
 static void remember_status(struct disk *disk, const struct stat *st)
 {
     pthread_mutex_lock(&disk->lock);
@@ -250,8 +251,9 @@ struct name limber_disk_name(const unsigned char *key)
     return n;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading an entry, and its seal ---------------------------------------------------------- */
 
+/* Reads exactly `size` bytes. */
 static bool read_all(int fd, void *data, size_t size)
 {
     char *at = data;
@@ -269,6 +271,7 @@ static bool read_all(int fd, void *data, size_t size)
     return true;
 }
 
+/* Checksum of an entry's header, without sum and seal, and of its bytes. */
 static uint64_t checksum_of(const struct header *h, const void *bytes)
 {
     XXH3_state_t state;
@@ -283,6 +286,7 @@ static uint64_t checksum_of(const struct header *h, const void *bytes)
     return XXH3_64bits_digest(&state);
 }
 
+/* Writes the seal of an entry into its header. */
 static void seal_entry(struct header *h, const void *bytes, const struct seal_key *key)
 {
     struct header b = *h;
@@ -332,7 +336,8 @@ static bool read_header(int fd, const char *hex, struct header *h, struct stat *
 
 enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD }; /* unknown: no memory, or no key to check with */
 
-/* key NULL: the seal is not checked, since root owns the entry. */
+/* Reads an entry's bytes and checks its checksum and seal. key NULL: the seal is not checked, since
+ * root owns the entry. */
 static enum quality read_bytes(int fd, const struct header *h, const struct seal_key *key,
                                struct blob *out)
 {
@@ -355,7 +360,7 @@ static enum quality read_bytes(int fd, const struct header *h, const struct seal
     return q;
 }
 
-/* O_NONBLOCK: opening a FIFO would block. */
+/* Opens an entry's file.  O_NONBLOCK: opening a FIFO would block. */
 static int open_entry(int shard, const char *file)
 {
     return openat(shard, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -425,7 +430,7 @@ void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
     close(root);
 }
 
-/* ---- iteration ------------------------------------------------------------------------------- */
+/* ---- walking over all entries ---------------------------------------------------------------- */
 
 static bool is_hex(const char *s, size_t n)
 {
@@ -463,6 +468,7 @@ static void find_shards(int root, bool there[SHARDS])
         closedir(dir);
 }
 
+/* An open subfolder of the cache, and its name. roots: entries may belong to root. */
 struct shard {
     int fd;
     char hex[3];
@@ -500,17 +506,21 @@ static void for_each_file(int root, bool roots,
     }
 }
 
+/* An entry with the time of its last use. */
 struct aged {
     char hex[KEY_HEX + 1];
     time_t used;
     uint64_t bytes;
 };
+
+/* All entries of the cache, counted before the oldest are removed. */
 struct census {
     struct aged *entry;
     size_t n, room;
     uint64_t bytes;
 };
 
+/* Callback of for_each_file: counts an entry's bytes, and removes old temporary files. */
 static int count_file(void *user, const struct shard *shard, const char *file)
 {
     struct census *c = user;
@@ -549,6 +559,8 @@ static int compare_age(const void *a, const void *b)
     return strcmp(x->hex, y->hex);
 }
 
+/* Removes the entries that were unused longest until at most `target` bytes are left. keep: a file
+ * that stays. */
 static void evict_oldest(int root, struct census *c, uint64_t target, const char *keep)
 {
     qsort(c->entry, c->n, sizeof *c->entry, compare_age);
@@ -590,7 +602,7 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
     free(c.entry);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing an entry ------------------------------------------------------------------------ */
 
 /* Makes a name that is unique among all hosts and processes that share the directory. */
 static void temporary_name(struct disk *disk, char *name, size_t size)
@@ -609,7 +621,7 @@ static void temporary_name(struct disk *disk, char *name, size_t size)
              (unsigned long)(uintptr_t)disk, (unsigned long long)counter);
 }
 
-/* On failure errno has the reason. */
+/* Writes an entry under a temporary name and renames it.  On failure errno has the reason. */
 static bool write_entry(struct disk *disk, int shard, const struct name *name,
                         const struct header *h, const void *bytes)
 {
@@ -675,7 +687,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     close(root);
 }
 
-/* ---- controls -------------------------------------------------------------------------------- */
+/* ---- describing, checking and clearing the cache --------------------------------------------- */
 
 void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 {
@@ -704,6 +716,7 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
     pthread_mutex_unlock(&disk->lock);
 }
 
+/* What is done with each entry, and what came of it. */
 struct visit {
     struct disk *disk;
     bool verify, damaged_only;
@@ -713,6 +726,7 @@ struct visit {
     int error;
 };
 
+/* Describes a file for a visit. verify: its bytes are read and checked, too. */
 static enum quality inspect_file(struct visit *v, const struct shard *shard, const char *file,
                                  bool verify, limber_cache_entry *e)
 {
@@ -749,6 +763,7 @@ static enum quality inspect_file(struct visit *v, const struct shard *shard, con
     return q;
 }
 
+/* Callback of for_each_file: tells the caller of one entry. */
 static int visit_file(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;
@@ -760,6 +775,7 @@ static int visit_file(void *user, const struct shard *shard, const char *file)
     return v->visit(v->user, &e);
 }
 
+/* Callback of for_each_file: removes a file, or only a damaged one. */
 static int erase_file(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;

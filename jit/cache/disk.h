@@ -9,6 +9,7 @@
 
 #include <sys/stat.h>
 
+/* The cache on disk of one context. */
 struct disk {
     char *dir;
     size_t limit;

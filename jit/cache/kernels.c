@@ -29,6 +29,7 @@ struct slot {
     unsigned char key[];
 };
 
+/* A hash table of kernels in memory. bound: how many it keeps; tick: number of uses so far. */
 struct kernel_cache {
     struct at_fork at_fork;
     pthread_mutex_t lock;
@@ -119,6 +120,7 @@ void limber_kernels_free(struct kernel_cache *m)
     free(m);
 }
 
+/* Where a key's slot is linked in its bucket; *result is NULL if there is none. */
 static struct slot **find_link(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     struct slot **at = &m->bucket[hash % BUCKETS];
@@ -129,6 +131,7 @@ static struct slot **find_link(struct kernel_cache *m, uint64_t hash, const void
     return at;
 }
 
+/* Takes a slot out of its bucket, if it is in one. */
 static void remove_slot(struct kernel_cache *m, struct slot *s)
 {
     struct slot **at = &m->bucket[s->hash % BUCKETS];
@@ -141,6 +144,7 @@ static void remove_slot(struct kernel_cache *m, struct slot *s)
     }
 }
 
+/* A new slot for a key, in no bucket; NULL: no memory. */
 static struct slot *new_slot(uint64_t hash, const void *key, size_t size)
 {
     struct slot *s = calloc(1, sizeof *s + size);
@@ -160,6 +164,7 @@ static void insert_slot(struct kernel_cache *m, struct slot *s)
     m->count++;
 }
 
+/* Adds a slot for a key, with the caller as its user; NULL: no memory. */
 static struct slot *add_slot(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     struct slot *s = new_slot(hash, key, size);

@@ -13,6 +13,7 @@ enum { ENTRY_FORMAT = 1 };  /* version of the key and of the meaning of facts an
 /* Two arbitrary, different seeds for two hashes of 128 bits. */
 static const uint64_t seed[2] = { UINT64_C(0x6c696d6265722d31), UINT64_C(0x6c696d6265722d32) };
 
+/* True if the address lies in this loaded module. */
 static bool is_in_module(const struct dl_phdr_info *info, const void *address)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {

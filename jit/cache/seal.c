@@ -42,6 +42,7 @@ static inline struct words sip_round(struct words v)
     return v;
 }
 
+/* Adds a word to the state of SipHash-2-4. */
 static inline struct words absorb_word(struct words v, uint64_t word)
 {
     v.d ^= word;
@@ -50,6 +51,7 @@ static inline struct words absorb_word(struct words v, uint64_t word)
     return v;
 }
 
+/* State of the hash SipHash. */
 struct sip {
     struct words v;
     uint64_t tail; /* bytes that do not fill a word yet */
@@ -64,6 +66,7 @@ static uint64_t load_little_endian(const unsigned char *p)
     return le64toh(x);
 }
 
+/* Adds n bytes to the hash. */
 static void add_bytes(struct sip *s, const unsigned char *p, size_t n)
 {
     struct words v = s->v;
@@ -109,6 +112,7 @@ void limber_seal(const struct seal_key *key, const void *data, size_t n, const v
 
 enum { MOST_LINKS = 40 };
 
+/* A path that is followed folder by folder. links: how many links were replaced so far. */
 struct walk {
     int fd; /* the folder reached so far */
     char done[PATH_MAX]; /* its path, for messages */
@@ -119,6 +123,7 @@ struct walk {
     size_t size;
 };
 
+/* Writes into w->why which part of the path is refused, and why; returns false. */
 static bool refuse(struct walk *w, const char *name, const char *reason)
 {
     snprintf(w->why, w->size, "%.150s%s%.60s: %s", w->done, *name ? "/" : "", name, reason);
@@ -150,6 +155,7 @@ static bool is_safe(struct walk *w, const char *name, const struct stat *st)
     return true;
 }
 
+/* Makes fd the folder that the walk has reached, if others cannot change it. */
 static bool step_to(struct walk *w, int fd)
 {
     struct stat st;
@@ -180,6 +186,8 @@ static bool follow_link(struct walk *w, int link, const char *name)
     return *text != '/' || start_at_root(w);
 }
 
+/* Walks into a folder, or follows a link; creates the folder if it is missing and the walk
+ * creates. */
 static bool enter_folder(struct walk *w, const char *name)
 {
     const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
@@ -264,6 +272,7 @@ int limber_folder_open(const char *path, bool create, char *why, size_t size)
 /* ---- the key ------------------------------------------------------------------------------------
  */
 
+/* Reads the key from its file, which only this user may be able to read or write. */
 static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
 {
     struct stat st;
@@ -311,7 +320,7 @@ static bool make_key(int folder, const char *name)
     return !error;
 }
 
-/* O_NONBLOCK: opening a FIFO would block. */
+/* Opens the key's file in its folder.  O_NONBLOCK: opening a FIFO would block. */
 static int open_key(int folder, const char *name, bool create)
 {
     const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;

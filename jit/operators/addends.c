@@ -37,6 +37,8 @@ static bool may_widen(const limber_context *ctx, const struct epilogue_call *c)
            !limber_device_holds(ctx, p->b.data);
 }
 
+/* True if input i can become a factor of the product: one number per row or per column, in a format
+ * that the operand holds. */
 static bool is_vector(const struct epilogue_call *c, int i)
 {
     const limber_epilogue_input *in = &c->input[i];
@@ -80,6 +82,7 @@ static bool convert_number(limber_format to, char *at, limber_format from, const
     return limber_format_convert(at, to, number, from, 1, LIMBER_ROUND_NEAREST, d);
 }
 
+/* Copies a matrix to dense rows, `to_row` bytes apart. */
 static void copy_matrix(char *to, int64_t to_row, const limber_matrix *m, int64_t rows,
                         int64_t cols)
 {

@@ -22,6 +22,7 @@ struct table_key {
     int32_t function, rounding, compute, unused;
 };
 
+/* A function's values for all inputs of a small format. */
 struct table {
     struct table_key key;
     struct lookup lookup;
@@ -38,6 +39,7 @@ void limber_tables_free(struct table *list)
     }
 }
 
+/* A call of an elementwise function while its tasks run. */
 struct job {
     const limber_elementwise *e;
     const limber_context *ctx; /* NULL: no threads and no vector code */
@@ -82,6 +84,7 @@ void limber_values_function(const limber_context *ctx, limber_function f, const 
             x[i] = limber_function_value(f, a, x[i]);
 }
 
+/* Computes up to PIECE elements by way of doubles. */
 static void compute_piece(const struct job *j, const char *src, char *dst, size_t n)
 {
     const limber_elementwise *e = j->e;
@@ -151,7 +154,7 @@ static void run_task(void *arg, int64_t task, int worker)
     compute_range(j, first, count - first < TASK ? count : first + TASK);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables of all values of a function ------------------------------------------------------ */
 
 static bool has_table(const struct job *j)
 {
@@ -163,6 +166,7 @@ static bool has_table(const struct job *j)
                                    NULL, NULL, 0);
 }
 
+/* Makes a table by computing the function for all codes of the format; NULL: no memory. */
 static struct table *make_table(const struct job *j, const struct table_key *key)
 {
     size_t codes = (size_t)1 << 8 * j->e->from.size, bytes = codes * j->e->to.size;
@@ -270,6 +274,7 @@ static void release_table(limber_context *ctx, struct table *t)
     pthread_mutex_unlock(&ctx->lock);
 }
 
+/* Computes a whole array, on the pool if it is long. */
 static void run_all(limber_context *ctx, struct job *j)
 {
     struct runner runner;

@@ -13,8 +13,9 @@ static bool refuse(struct diag *d, const char *what, const char *why)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s %s", what, why);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading the caller's steps and inputs --------------------------------------------------- */
 
+/* Reads and checks input i of an epilogue. */
 static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, const void *from,
                        struct diag *d)
 {
@@ -57,6 +58,7 @@ static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, cons
                                  "lies in a device's memory, but c in the host's");
 }
 
+/* Reads all inputs; `each`: bytes of the caller's structures. */
 static bool read_inputs(limber_context *ctx, struct epilogue_call *c, const limber_epilogue *e,
                         struct diag *d)
 {
@@ -182,7 +184,7 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
                                  LIMBER_ROUND_NEAREST, d);
 }
 
-/* ---- layouts --------------------------------------------------------------------------------- */
+/* ---- layouts of inputs and results ----------------------------------------------------------- */
 
 /* C as matrices: their number, sizes and strides in elements. */
 struct shape {
@@ -211,6 +213,7 @@ static struct shape shape_of(const struct epilogue_call *c)
     return (struct shape){ s->n, channels, pixels, pixels, 1, channels * pixels, false };
 }
 
+/* The first element of matrix g of the result, which has several in a batch or a convolution. */
 static char *matrix_of(const struct epilogue_call *c, const struct shape *s, int64_t g)
 {
     const struct problem *p = &c->stated;
@@ -220,6 +223,7 @@ static char *matrix_of(const struct epilogue_call *c, const struct shape *s, int
     return (char *)c->c.data + g * s->step * c->c.format.size;
 }
 
+/* Input i as the steps read it, for matrix g of C. */
 static struct numbers input_of(const struct epilogue_call *c, int i, const struct shape *s,
                                int64_t g)
 {
@@ -252,6 +256,7 @@ static bool is_result(const struct epilogue_call *c, const struct numbers *x, co
            x->col == s->col;
 }
 
+/* Checks that no input overlaps the result, unless it is the result itself. */
 static bool check_inputs(struct epilogue_call *c, struct diag *d)
 {
     const struct shape s = shape_of(c);
@@ -328,8 +333,9 @@ bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const li
     return ok;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running the steps on results of a product ----------------------------------------------- */
 
+/* A pass over all elements of the result: it copies an addend or C to x, or applies the steps. */
 struct walk {
     const struct epilogue_call *c;
     struct shape s;
@@ -354,6 +360,7 @@ static struct numbers numbers_of_x(const struct walk *w, int64_t g)
     return x;
 }
 
+/* Describes matrix g for the steps. */
 static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
 {
     const struct walk *w = arg;
@@ -396,6 +403,7 @@ struct finishing {
     struct epilogue e;
 };
 
+/* Finisher: applies the steps to a block of C. */
 static void finish_straight(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                             int64_t cols)
 {
@@ -411,6 +419,7 @@ static void finish_turned(const struct finisher *self, int64_t row, int64_t rows
     finish_straight(self->turned, col, cols, row, rows);
 }
 
+/* Allocates memory for x where C lies. */
 static bool alloc_x(limber_context *ctx, const struct epilogue_call *c, size_t bytes, char **x,
                     struct diag *d)
 {
@@ -441,6 +450,7 @@ static void free_x(limber_context *ctx, const struct epilogue_call *c, char *x)
         limber_device_free(ctx, x, c->product.queue);
 }
 
+/* Decides where the product writes x: into C, or into memory of its own. */
 static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct diag *d)
 {
     limber_problem *p = &c->product;
@@ -482,6 +492,7 @@ static bool is_single_matrix(const struct epilogue_call *c)
                    (p->conv->n == 1 || p->conv->layout == LIMBER_LAYOUT_NHWC);
 }
 
+/* Computes a product whose blocks go through the steps as they are finished. */
 static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk *w,
                        struct report *r, bool *finished, struct diag *d)
 {

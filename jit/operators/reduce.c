@@ -13,6 +13,7 @@
 /* A task's buffer fits a small stack: a piece of one line, or short pieces of several lines. */
 enum { PIECE = 256, COLUMNS = 16, LANES = 16, ROOM = 1024, SMALL_TASK = 1 << 14 };
 
+/* What is known of one line so far; which fields count depends on the reduction. */
 struct line {
     struct long_sum exact;
     float sum[LANES], lost[LANES];
@@ -23,6 +24,7 @@ struct line {
 /* The terms that a pass adds. */
 enum term { TERM_value, TERM_deviation, TERM_square, TERM_power };
 
+/* A reduction while its tasks run. */
 struct job {
     const limber_reduce_call *r;
     const limber_context *ctx; /* NULL: no threads and no vector code */
@@ -35,6 +37,7 @@ struct job {
     uint64_t swallowed;
 };
 
+/* One task: COLUMNS neighbouring lines, read PIECE elements at a time. */
 struct task {
     const struct job *j;
     struct line line[COLUMNS];
@@ -67,6 +70,7 @@ static double round_step(const struct job *j, double x)
     }
 }
 
+/* Rounds n values as the carry says after each step. */
 static void round_steps(const struct job *j, double *x, size_t n)
 {
     switch (j->r->carry) {
@@ -254,6 +258,7 @@ static void exponentials(const struct job *j, double *x, size_t n)
     round_steps(j, x, n);
 }
 
+/* v = x - what, rounded as the carry demands. */
 static void subtract(const struct job *j, const double *x, double what, double *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -261,6 +266,7 @@ static void subtract(const struct job *j, const double *x, double what, double *
     round_steps(j, v, n);
 }
 
+/* v = x y, rounded as the carry demands. */
 static void multiply(const struct job *j, const double *x, const double *y, double *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -286,6 +292,7 @@ static const double *compute_terms(const struct job *j, const struct line *l, en
     }
 }
 
+/* Makes one pass over a task's lines, and adds these terms. */
 static void sum_up(struct task *t, enum term term)
 {
     const struct job *j = t->j;
@@ -453,6 +460,7 @@ static void prepare_lines(struct task *t)
     }
 }
 
+/* Task: reduces some lines, pass by pass. */
 static void run_task(void *arg, int64_t number, int worker)
 {
     struct job *j = arg;

@@ -21,7 +21,7 @@ struct system {
     limber_solve_report report;
 };
 
-/* ---- preparation ----------------------------------------------------------------------------- */
+/* ---- preparing the system -------------------------------------------------------------------- */
 
 /* Converts a matrix to another format, by rows. */
 static bool convert_matrix(void *to, limber_format f, const limber_matrix *m, int64_t rows,
@@ -48,6 +48,7 @@ static bool is_finite(const double *x, int64_t count)
     return all;
 }
 
+/* Computes the 1-norm of the matrix before it is factored. room: n numbers. */
 static void sum_columns(struct factors *f, double *room)
 {
     memset(room, 0, (size_t)f->n * sizeof *room);
@@ -83,6 +84,7 @@ static void free_system(struct system *s)
     limber_prepared_free(s->a);
 }
 
+/* Copies A in binary128, for GMRES, if that has not been done. */
 static bool alloc_wide(struct system *s, struct diag *d)
 {
     const size_t n = (size_t)s->f.n;
@@ -121,6 +123,7 @@ static bool forward_error(limber_status status, struct diag *d)
     return !status || limber_fail(d, status, "%s", limber_error_text());
 }
 
+/* Copies the system's matrices and factors A in binary64; fails if A is singular or not finite. */
 static bool factor_system(struct system *s, struct diag *d)
 {
     const limber_solve_call *c = s->call;
@@ -143,7 +146,7 @@ static bool factor_system(struct system *s, struct diag *d)
            forward_error(limber_prepare(s->f.ctx, c->a, c->n, c->n, LIMBER_SIDE_A, NULL, &s->a), d);
 }
 
-/* ---- refinement ------------------------------------------------------------------------------ */
+/* ---- refining the solution ------------------------------------------------------------------- */
 
 /* r = b - A x. */
 static bool compute_residual(struct system *s, struct diag *d)
@@ -242,6 +245,7 @@ static bool refine(struct system *s, bool *settled, struct diag *d)
     return true;
 }
 
+/* Refines by GMRES, preconditioned by the factors, where plain refinement did not settle. */
 static bool try_krylov(struct system *s, bool *settled, struct diag *d)
 {
     const limber_allocator *m = &s->f.ctx->allocator;
@@ -267,6 +271,7 @@ static void store_solution(const struct system *s)
                                   LIMBER_ROUND_NEAREST, &ignored);
 }
 
+/* Factors, refines, and tries GMRES if corrections do not shrink. */
 static bool solve_system(struct system *s, struct diag *d)
 {
     bool settled = false;

@@ -40,6 +40,7 @@ static int64_t largest_piece(const struct epilogue *e)
     return most < PIECE ? most : PIECE;
 }
 
+/* Number i of the format in which the steps compute. */
 static double get_number(const struct piece *p, const char *from, int64_t i)
 {
     float f;
@@ -67,6 +68,7 @@ static void put_number(const struct piece *p, char *to, int64_t i, double x)
         memcpy(to + 8 * i, &x, 8);
 }
 
+/* Fills a piece's buffer with one number. */
 static void fill_constant(const struct piece *p, char *to, double x)
 {
     float *f = (float *)(void *)to;
@@ -88,6 +90,7 @@ static void widen_numbers(const struct piece *p, limber_format f, const void *sr
         limber_format_convert(x, LIMBER_F64, src, f, (size_t)n, LIMBER_ROUND_NEAREST, &ignored);
 }
 
+/* Stores doubles in the format in which the steps are computed. */
 static void from_doubles(const struct piece *p, const double *x, char *to, int64_t n)
 {
     if (!p->narrow)
@@ -99,6 +102,7 @@ static void from_doubles(const struct piece *p, const double *x, char *to, int64
     }
 }
 
+/* Converts n numbers of the steps' format to doubles. */
 static void to_doubles(const struct piece *p, const char *from, double *x, int64_t n)
 {
     if (!p->narrow)
@@ -136,6 +140,7 @@ static void load_value(struct piece *p, int v, const struct numbers *m, int64_t 
     }
 }
 
+/* The numbers of operand i of a step; constants are written to a buffer. */
 static const char *operand_address(struct piece *p, const struct epilogue_step *s, int i)
 {
     char *room = room_of(p, VALUE_steps + p->e->steps->count + i);
@@ -158,6 +163,7 @@ static void run_function(struct piece *p, const struct epilogue_step *s, const c
     from_doubles(p, p->wide, to, p->n);
 }
 
+/* Runs one step: by vector code, else number by number. */
 static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
 {
     const char *x = operand_address(p, s, 0);
@@ -195,6 +201,7 @@ static void store_result(struct piece *p, const char *from, const struct numbers
                               1, LIMBER_ROUND_NEAREST, &ignored);
 }
 
+/* Runs all steps on a piece of a row of C. */
 static void run_piece(struct piece *p, int64_t row, int64_t col)
 {
     const struct epilogue *e = p->e;
@@ -260,8 +267,9 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
         }
 }
 
-/* ---- whole matrices -------------------------------------------------------------------------- */
+/* ---- steps on whole matrices ----------------------------------------------------------------- */
 
+/* Steps that are applied to whole matrices. */
 struct job {
     const limber_context *ctx;
     void (*of)(void *arg, int64_t g, struct epilogue *e);
@@ -270,6 +278,7 @@ struct job {
     bool by_columns;
 };
 
+/* Task: runs the steps on some lines of one matrix. */
 static void run_task(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
@@ -315,7 +324,7 @@ void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, s
     limber_pool_leave(ctx->pool);
 }
 
-/* ---- in device memory ------------------------------------------------------------------------ */
+/* ---- steps in device memory ------------------------------------------------------------------ */
 
 /* Transposes the matrices if that makes the stored rows contiguous. */
 static void make_rows_contiguous(struct epilogue *e)
@@ -334,6 +343,7 @@ bool limber_epilogue_stepper(limber_context *ctx,
     return limber_device_stepper(ctx, &e, entry, d);
 }
 
+/* True if matrix g lies g times as far from the first as the second does; sets that distance. */
 static bool have_same_step(struct numbers *first, const struct numbers *second,
                            const struct numbers *n, int64_t g)
 {

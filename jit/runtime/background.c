@@ -9,12 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Shared by all contexts. */
+/* Guards the list of working threads, which all contexts share. */
 static pthread_mutex_t working_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t working_changed = PTHREAD_COND_INITIALIZER;
 static struct background *working; /* list of those whose threads are running a job */
 static atomic_bool ending, any_stopped;
 
+/* A job that waits for the background thread; its key follows. */
 struct job {
     struct job *next;
     struct timespec asked;      /* time at which it was queued */
@@ -22,6 +23,7 @@ struct job {
     unsigned char key[];
 };
 
+/* A background thread and its queue. */
 struct background {
     void (*make)(void *user, const void *key);
     void *user;
@@ -94,7 +96,7 @@ static void watch(void)
     atexit(end_compilers);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------ */
+/* ---- the background thread ------------------------------------------------------------------- */
 
 /* Registers this thread as compiling, and lets end_compilers stop it by a signal; false if the
  * process has begun to end. */
@@ -241,8 +243,9 @@ void limber_background_free(struct background *b)
     free(b);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- asking for jobs ------------------------------------------------------------------------- */
 
+/* Where the job with this key is linked in the queue; *result is NULL if there is none. */
 static struct job **find_job(struct background *b, const void *key, size_t size)
 {
     struct job **at = &b->jobs;

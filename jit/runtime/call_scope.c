@@ -60,7 +60,7 @@ void limber_call_leave(const struct call_scope *before)
     pthread_setcancelstate(before->cancelled, NULL);
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------- */
+/* ---- room on the stack, or a thread with more ------------------------------------------------ */
 
 /* Stack size of the library's own threads, in bytes. */
 enum { OWN_STACK = 8 << 20 };
@@ -154,8 +154,9 @@ bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *
     return job.ok;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- writing files --------------------------------------------------------------------------- */
 
+/* Writes all bytes, in as many writes as it takes. */
 static bool write_all(int fd, const char *at, size_t size)
 {
     while (size > 0) {

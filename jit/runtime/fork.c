@@ -84,6 +84,7 @@ static void watch_end(void)
         watch();
 }
 
+/* Opens a backend's compiler; threads that end wait until it is open. */
 static void open_compiler(const struct backend *b, const struct target *t)
 {
     limber_compile_watch_thread();
@@ -149,7 +150,7 @@ bool limber_compile_goes_on(void)
     return others;
 }
 
-/* ---- fork ----------------------------------------------------------------------------------- */
+/* ---- before and after fork ------------------------------------------------------------------ */
 
 static void before_fork(void)
 {

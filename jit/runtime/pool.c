@@ -76,6 +76,7 @@ static void run_shares(struct pool *p, int worker)
     }
 }
 
+/* Divides tasks evenly among the workers that take part. */
 static void divide_tasks(struct pool *p, int64_t tasks)
 {
     int64_t shares = p->wanted + 1, each = tasks / shares, more = tasks % shares, next = 0;
@@ -132,7 +133,7 @@ static void *worker_loop(void *arg)
     return NULL;
 }
 
-/* ---- CPUs ------------------------------------------------------------------------------------ */
+/* ---- a CPU for each worker ------------------------------------------------------------------- */
 
 /* Sets the i-th CPU other than the first caller's, if there is a CPU for each worker. */
 static void choose_cpu(const struct pool *p, int worker, cpu_set_t *set)
@@ -158,7 +159,7 @@ static void set_affinity(const struct pool *p, int worker)
     pthread_setaffinity_np(p->thread[worker - 1], sizeof set, &set);
 }
 
-/* ---- OpenMP ---------------------------------------------------------------------------------- */
+/* ---- a caller's parallel region of OpenMP ---------------------------------------------------- */
 
 static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
 {
@@ -202,7 +203,7 @@ static void openmp_free(struct openmp *o)
     free(o);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
+/* ---- runs of tasks on the workers ------------------------------------------------------------ */
 
 static bool start_worker(struct pool *p)
 {
@@ -231,6 +232,7 @@ static void start_workers(struct pool *p, int wanted)
         ;
 }
 
+/* Wakes workers, computes with them, and waits until all are done. */
 static void run_all(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     int wanted = p->threads - 1;
@@ -262,6 +264,7 @@ static void run_alone(int64_t tasks, void (*fn)(void *, int64_t, int), void *arg
         fn(arg, i, 0);
 }
 
+/* Implements runner.run: with the workers or, if these are taken or must not be used, alone. */
 static void run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     struct pool *p = self;

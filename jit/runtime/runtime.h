@@ -24,6 +24,7 @@ double limber_now(void); /* seconds of a monotonic clock */
 /* The floating-point modes alone, for products that neither take a lock nor wait. */
 #define MODE_SCOPE \
     struct float_mode mode __attribute__((cleanup(limber_mode_leave), unused)) = limber_mode_enter()
+/* The thread's floating-point modes. */
 struct float_mode {
 #if defined(__x86_64__)
     unsigned mxcsr;
@@ -33,12 +34,14 @@ struct float_mode {
     fenv_t fenv;
 #endif
 };
+/* What a call changes in its thread, and restores at its end. */
 struct call_scope {
     int cancelled;
     struct float_mode mode;
 };
 #if defined(__x86_64__)
-/* Inlined: small products take hardly longer than a call. */
+/* Replaces the thread's floating-point modes by the library's.  Inlined, since small products take
+ * hardly longer than a call. */
 static inline struct float_mode limber_mode_enter(void)
 {
     enum { DEFAULT = 0x1f80, CONTROL = 0xffc0 }; /* no trap, to nearest, nothing flushed to zero */

@@ -34,6 +34,8 @@ static uintptr_t program_counter(const ucontext_t *u)
 #endif
 }
 
+/* Signal handler of a thread that shall stop: it waits for ever if it is inside the compiler, and
+ * answers otherwise. */
 static void handler(int signal, siginfo_t *info, void *context)
 {
     int here = (int)gettid();

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Magnitude of element p of a line; 0 for padding, NaN and infinities. */
 static double magnitude_at(const struct view *v, limber_format f, int64_t line, int64_t p)
 {
     const char *at = limber_view_at(v, line, p, f.size);
@@ -16,7 +17,7 @@ static double magnitude_at(const struct view *v, limber_format f, int64_t line, 
     return isfinite(x) ? x : 0;
 }
 
-/* Sums in the order of memory, line by line of the view. */
+/* Computes a job's sums of magnitudes on the host, line by line in the order of memory. */
 static void weigh_on_host(const struct weigh_job *j, limber_format f)
 {
     int64_t lines = j->across ? j->length : j->lines, length = j->across ? j->lines : j->length;
@@ -77,6 +78,7 @@ struct reader {
     bool strided, window;
 };
 
+/* How elements of this view are read fastest. */
 static struct reader reader_of(const struct view *v, limber_format f)
 {
     const struct patch *w = v->patch;
@@ -130,6 +132,7 @@ static void load_window(const struct reader *s, int64_t line, int64_t k, double 
     }
 }
 
+/* Loads a line as doubles. */
 static void load_line(const struct reader *r, int64_t line, int64_t k, double *out)
 {
     const struct view *v = r->v;

@@ -29,6 +29,7 @@ static inline void join_extremes(struct extremes *a, const struct extremes *b)
     a->negative |= b->negative;
 }
 
+/* The functions that measure elements, for one instruction set. */
 struct measures {
     measure_start *start;
     measure_end *end;

@@ -63,6 +63,7 @@ FLAT void clear_lanes(struct lanes *s)
     s->sig = s->special = s->negative = s->odd = ALL(0);
 }
 
+/* Joins the extremes of each lane. */
 FLAT void merge_lanes(struct lanes *s, const struct lanes *o)
 {
     s->emin = LESS(s->emin, o->emin);
@@ -103,6 +104,7 @@ struct raw {
     v8l sig, sign;
 };
 
+/* Takes eight doubles into the extremes of their codes, without decoding exponents. */
 FLAT void take_doubles(struct raw *r, v8d x)
 {
     v8u size = (v8u)x & INT64_MAX, less, low;
@@ -135,6 +137,7 @@ FLAT void resolve_raw(struct lanes *s, const struct raw *r)
     merge_lanes(s, &o);
 }
 
+/* Takes eight double-doubles, given as their high and low parts. */
 FLAT void take_dd(struct lanes *s, v8l high, v8l low)
 {
     v8l size = high & INT64_MAX, rest = low & INT64_MAX, e = size >> 52, f = rest >> 52;
@@ -159,6 +162,7 @@ FLAT v8l place_of_top(v8l x)
     return ((v8l)TO(v8d, x) >> 52) - 1023;
 }
 
+/* Takes eight 64-bit integers. */
 FLAT void take_longs(struct lanes *s, v8l x)
 {
     v8l sign = x < 0, size = (x ^ sign) - sign, low = size & 0xffffffff;
@@ -169,6 +173,7 @@ FLAT void take_longs(struct lanes *s, v8l x)
     take_elements(s, size != 0, e, l, sign);
 }
 
+/* Takes eight binary128 numbers, given as low and high words. */
 FLAT void take_quads(struct lanes *s, v8l low, v8l high)
 {
     v8l e = high >> 48 & 0x7fff, special = e == 0x7fff, top = high & 0xffffffffffff;
@@ -180,6 +185,7 @@ FLAT void take_quads(struct lanes *s, v8l low, v8l high)
     take_elements(s, ~special & (e != 0), e, e - 112 + place, high < 0);
 }
 
+/* Eight elements of this kind as doubles. */
 FLAT v8d doubles_at(enum kind k, const char *at)
 {
     switch (k) {
@@ -210,6 +216,7 @@ FLAT void take_long(struct lanes *s, enum kind k, const char *at)
         take_quads(s, even, odd);
 }
 
+/* Takes n times eight adjacent elements, `step` bytes apart, a lane each. */
 FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, int64_t step)
 {
     const v8u zero = { 0 };
@@ -303,6 +310,7 @@ FLAT void add_group(struct accumulator *s, struct eight *tile, uint8_t *odd, con
 #include "jit/scan/measure_wide.h"
 #endif
 
+/* Measures a line's elements into its accumulator and its tiles. ahead: bytes to prefetch. */
 FLAT void measure_line(struct accumulator *line, struct accumulator *tile, enum kind k,
                        const char *at, int64_t len, int64_t ahead)
 {

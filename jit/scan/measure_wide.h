@@ -41,6 +41,7 @@ FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
     }
 }
 
+/* Measures contiguous elements, a tile at a time. */
 FLAT void along_wide(struct accumulator *line, struct accumulator *tile, enum kind k,
                      const char *at, int64_t len, int64_t ahead)
 {

@@ -57,6 +57,7 @@ const struct mask *limber_mask_of(const struct problem *p, const struct mask *m,
     return &m[matrix_count(p, left) == 1 ? 0 : g];
 }
 
+/* One operand's matrices, scanned one after another. */
 struct scanning {
     limber_context *ctx;
     const struct problem *p;
@@ -67,6 +68,7 @@ struct scanning {
     int64_t first;
 };
 
+/* Task: scans matrix g of a side, on the host or the device. */
 static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
 {
     const struct scanning *s = arg;
@@ -105,6 +107,7 @@ static bool are_on_device(const limber_context *ctx, const struct problem *p, bo
     return true;
 }
 
+/* The scan of one operand's matrices on the device. */
 static struct device_scan remote_scan(const struct problem *p, struct mask *m, bool left)
 {
     return (struct device_scan){ .m = m,
@@ -121,6 +124,7 @@ static void join_masks(struct mask *all, const struct mask *m, int64_t count)
         join_mask(all, &m[g], g == 0);
 }
 
+/* Scans one operand on the device, then joins its matrices' masks. */
 static bool scan_remote(limber_context *ctx, struct mask *m, struct mask *all,
                         const struct problem *p, bool left, struct diag *d)
 {
@@ -195,6 +199,7 @@ static bool seems_mixed(const limber_context *ctx, const struct problem *p)
     return a.narrow * b.narrow > 0.1 || (1 - a.zero) * (1 - b.zero) < 0.9;
 }
 
+/* Scans both operands as far as `need` asks. */
 static bool scan_both(limber_context *ctx, struct scan_result *f, const struct problem *p,
                       enum data_need need, const struct runner *r, struct diag *d)
 {

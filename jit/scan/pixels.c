@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+/* Findings of pixels that are joined to those of windows or, `filters`, of filter gradients'
+ * lines. */
 struct joining {
     const struct patch *w;
     const struct extremes *pixel;
@@ -36,6 +38,7 @@ static void join_plane(const struct joining *x, int64_t line, int64_t plane)
         }
 }
 
+/* Joins all pixels that a line's window sees, in all planes of the filter. */
 static void join_line(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
@@ -65,6 +68,7 @@ static void merge_channel_extremes(const struct joining *x, int64_t line)
                 join_extremes(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
 }
 
+/* Task: joins, for some lines, the extremes of the pixels that they see. */
 static void join_lines(void *arg, int64_t task, int worker)
 {
     const struct joining *x = arg;

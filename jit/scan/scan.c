@@ -18,7 +18,7 @@
  * AHEAD: distance of prefetches in bytes. */
 enum { FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
 
-/* ---- vectors of eight ------------------------------------------------------------------------ */
+/* ---- measuring eight elements at once -------------------------------------------------------- */
 
 static enum kind kind_of(limber_format f)
 {
@@ -89,6 +89,7 @@ static int64_t measured_at_once(const struct job *j)
     return j->m->tile_cols < MOST ? j->m->tile_cols : MOST;
 }
 
+/* The extremes in lane i of eight. bias: of the exponents. */
 static struct extremes lane_extremes(const struct eight *s, int i, int bias)
 {
     struct extremes r = nothing;
@@ -113,7 +114,7 @@ static bool is_odd(const struct eight *s)
     return any != 0;
 }
 
-/* ---- single elements ------------------------------------------------------------------------- */
+/* ---- measuring single elements --------------------------------------------------------------- */
 
 static int lowest_bit(limber_u128 s)
 {
@@ -145,6 +146,7 @@ static void measure_element(limber_format f, const char *at, struct extremes *ou
     join_extremes(out, &s);
 }
 
+/* Measures elements one by one, in any format and layout. */
 static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len,
                     struct extremes *out)
 {
@@ -157,8 +159,9 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len,
     }
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------- */
+/* ---- scanning one tile ----------------------------------------------------------------------- */
 
+/* Stores a tile's extremes in the mask. */
 static void set_tile(struct tile_mask *t, const struct extremes *s)
 {
     bool zero = s->emax == NONE_HIGH && !s->special;
@@ -275,6 +278,8 @@ struct covered {
     int64_t first, step, from, end;
 };
 
+/* The pixels of the image that an element of the window sees along part of a result's row: the
+ * first one, their distance, and which of them exist. */
 static struct covered covered_part(const struct patch *w, int64_t line, int64_t row, int64_t x0,
                                    int64_t count)
 {
@@ -345,7 +350,7 @@ static void resolve_lines(struct job *j, const struct cut *x, struct accumulator
     }
 }
 
-/* measure.across after a conversion to binary32, a tile's columns at a time. */
+/* Measures neighbouring lines after converting them to binary32, a tile's columns at a time. */
 static void widen_across(const struct job *j, struct accumulator *s, struct eight *tile,
                          uint8_t *odd, const char *from, int groups, int64_t len, int64_t step)
 {
@@ -424,6 +429,7 @@ static void store_tile(struct job *j, int64_t tile)
     set_tile(&j->m->tile[tile], &j->tile[tile]);
 }
 
+/* Calls fn for each tile of rows [from, to) within a cut. */
 static void for_each_tile(struct job *j, const struct cut *x, int64_t from, int64_t to,
                           void (*fn)(struct job *j, int64_t tile))
 {
@@ -468,7 +474,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
     for_each_tile(j, &x, from, to, store_tile);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- joining tiles to the mask --------------------------------------------------------------- */
 
 /* Joins a line into its block. */
 static void join_block(struct block_mask *b, const struct extremes *s)
@@ -504,6 +510,7 @@ static void fill_mask_row(void *arg, int64_t row, int worker)
     }
 }
 
+/* Joins the rows of tiles to the mask of the whole operand. */
 static void fill_mask(struct job *j, const struct runner *r)
 {
     struct mask *m = j->m;
@@ -569,6 +576,7 @@ static void scan_all(struct job *j, const struct runner *r)
         r->run(r->self, (j->m->tile_rows - j->first + rows - 1) / rows * j->cuts, scan_lines, j);
 }
 
+/* Findings of cuts along lines, which tasks join. */
 struct cuts {
     const struct job *j;
     struct extremes *line;
@@ -588,6 +596,7 @@ static void join_cuts(void *arg, int64_t task, int worker)
     }
 }
 
+/* Allocates what the mask keeps for each line and each row of tiles. */
 static bool alloc_lines(struct mask *m, int64_t lines)
 {
     m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
@@ -603,6 +612,7 @@ static bool no_memory(struct mask *m, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
 }
 
+/* Runs a scan and fills the mask.  Small operands are scanned by the calling thread. */
 static bool scan_job_here(struct job *j, const struct runner *r)
 {
     const struct runner alone = { 1, run_serially, NULL };
@@ -638,6 +648,7 @@ static bool scan_job_here(struct job *j, const struct runner *r)
 
 /* ---- entry points ---------------------------------------------------------------------------- */
 
+/* Scans a matrix, in the depth that is asked for, and fills the mask. */
 static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                     int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
 {
@@ -679,6 +690,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     return ok || no_memory(m, d);
 }
 
+/* The arguments of scan_on, for a call on a large enough stack. */
 struct scanned {
     struct mask *m;
     const struct view *v;
@@ -750,6 +762,7 @@ static struct extremes found_at(const int32_t *found, int64_t count, int64_t i)
     return s;
 }
 
+/* Makes the mask's tiles from the findings of a device. */
 static bool alloc_tiles(struct mask *m, const int32_t *found)
 {
     int64_t count = limber_scan_tiles(m->lines, m->length);

@@ -27,6 +27,7 @@ FLAT void wide_start(struct wide *w, enum kind k)
     }
 }
 
+/* Takes half h of a vector of binary64. */
 FLAT void take_wide_doubles(struct wide *w, int h, __m256i x)
 {
     const __m256i largest = _mm256_set1_epi64x(INT64_MAX), top = _mm256_set1_epi64x(1LL << 52);
@@ -48,6 +49,7 @@ FLAT void take_wide_doubles(struct wide *w, int h, __m256i x)
     w->low[h] = LESS_LONG(w->low[h], low);
 }
 
+/* Takes half h of a vector of binary32. */
 FLAT void take_wide_floats(struct wide *w, int h, __m256i x)
 {
     __m256i twice = _mm256_add_epi32(x, x), y, low;
@@ -63,6 +65,7 @@ FLAT void take_wide_floats(struct wide *w, int h, __m256i x)
     w->low[h] = _mm256_min_epu32(w->low[h], _mm256_or_si256(low, zero));
 }
 
+/* Takes 64 bytes of elements. */
 FLAT void take_wide(struct wide *w, enum kind k, const char *at)
 {
     for (int h = 0; h < 2; h++) {
@@ -75,6 +78,7 @@ FLAT void take_wide(struct wide *w, enum kind k, const char *at)
     }
 }
 
+/* Merges the raw extremes of o into w. */
 FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
 {
     for (int h = 0; h < 2; h++) {
@@ -139,6 +143,7 @@ FLAT void resolve_doubles(struct eight *s, const struct wide *w)
                          53 - __builtin_ctzll((uint64_t)any[i] | 1ULL << 52), any[i] < 0);
 }
 
+/* Resolves eight lanes of binary32, those of one half. */
 FLAT void resolve_floats(struct eight *s, const struct wide *w, int half)
 {
     const int rebias = 1023 - 127;

@@ -17,6 +17,7 @@ FLAT void wide_start(struct wide *w, enum kind k)
     w->low = k == KIND_f64 ? _mm512_set1_epi64(INT64_MAX) : _mm512_set1_epi32(INT32_MAX);
 }
 
+/* Takes eight doubles, without their signs: `above` becomes the place of each lowest set bit. */
 FLAT void take_wide_doubles(struct wide *w, __m512i x)
 {
     __m512i twice = _mm512_add_epi64(x, x), above;
@@ -31,6 +32,7 @@ FLAT void take_wide_doubles(struct wide *w, __m512i x)
                                    _mm512_sub_epi64(_mm512_srli_epi64(twice, 53), above));
 }
 
+/* Takes sixteen floats, as take_wide_doubles takes doubles. */
 FLAT void take_wide_floats(struct wide *w, __m512i x)
 {
     __m512i twice = _mm512_add_epi32(x, x), above;
@@ -53,6 +55,7 @@ FLAT void take_wide(struct wide *w, enum kind k, const char *at)
         take_wide_floats(w, _mm512_loadu_si512(at));
 }
 
+/* Merges the raw extremes of o into w. */
 FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
 {
     w->any = _mm512_or_si512(w->any, o->any);

@@ -23,6 +23,7 @@ static const struct subject {
 };
 static const double clearly = 1.02;     /* smaller gains are measurement noise */
 
+/* The search for the machine's best tiles and its rates. */
 struct search {
     limber_context *ctx;        /* used for measuring; stores nothing on disk */
     struct target best;
@@ -34,8 +35,9 @@ struct search {
     double end;
 };
 
-/* ---- the record ------------------------------------------------------------------------------ */
+/* ---- the record of what was measured --------------------------------------------------------- */
 
+/* Stores the record on disk. */
 static bool store_record(limber_context *ctx, const struct search *s, struct diag *d)
 {
     struct facts facts = { .plan = "tuning record", .scheme = "none" };
@@ -64,7 +66,7 @@ static bool store_record(limber_context *ctx, const struct search *s, struct dia
            limber_fail(d, LIMBER_STATUS_IO, "the cache on disk is not written: %s", info.why_not);
 }
 
-/* ---- measuring ------------------------------------------------------------------------------- */
+/* ---- measuring tiles and rates --------------------------------------------------------------- */
 
 /* Sets a target; kernels in memory are dropped, since they were made for the old one. */
 static bool set_target(struct search *s, const struct target *t)
@@ -123,6 +125,7 @@ static limber_status time_runs(struct search *s, const struct subject *what, lim
     return LIMBER_STATUS_OK;
 }
 
+/* Measures the rate of a unit's products with the tiles of the target that is set. */
 static bool measure_rate(struct search *s, const struct subject *what, double *rate, struct diag *d)
 {
     limber_status status = LIMBER_STATUS_OK;
@@ -167,6 +170,7 @@ static double find_rate(const struct search *s, const char *words)
     return rate;
 }
 
+/* Sets a tile, measures its rate, and adds a line to the record. */
 static bool measure_tile(struct search *s, const struct subject *what, const int tile[3],
                          const char *words, double *rate, struct diag *d)
 {
@@ -252,6 +256,7 @@ static bool read_units(struct search *s, const char *units, struct diag *d)
     return true;
 }
 
+/* Makes the context that measures, and reads what an earlier search found. */
 static bool start_search(struct search *s, const limber_context *ctx, struct diag *d)
 {
     const struct backend *const alone[] = { ctx->machine.backend, NULL };
@@ -286,6 +291,7 @@ static void take_rates(struct search *s)
     s->best.rate[UNIT_f16] = s->best.rate[UNIT_bf16] = s->best.rate[UNIT_tf32] = s->rate[1];
 }
 
+/* Searches for better tiles within the caller's time, and stores the record. */
 static bool run_tuning(limber_context *ctx, const limber_tuning *options, struct diag *d)
 {
     struct search s = { .options = options };

@@ -56,6 +56,7 @@ static bool fits_range(const struct scheme *s, const struct node *m, bool *scale
     return true;
 }
 
+/* Adds the node that makes an operand's limbs. scale: its lines are scaled below 2^top first. */
 static int add_limbs(struct plan *p, const struct scheme *s, int operand, int axis, bool scale)
 {
     struct type t = p->node[operand].type;

@@ -124,6 +124,7 @@ static bool no_memory(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "split: out of memory");
 }
 
+/* Adds the node that combines accumulators to one value. */
 static bool add_combine(struct plan *p, const struct stated *s, int products,
                         const struct product_table *t, struct diag *d)
 {

@@ -51,12 +51,14 @@ int limber_slice_step(const char *name, int kbits)
     return step;
 }
 
+/* One side's slices. bits: of its elements; step: bits from slice to slice. */
 struct operand {
     int bits, slices, spread, step;
     int reach; /* slices are at most 2^reach */
     bool is_signed;
 };
 
+/* Finds how many slices an operand needs, and of what width. */
 static bool size_slices(const struct plan *p, const struct node *mask, limber_format f,
                         enum unit unit, int step, struct operand *o, struct diag *d)
 {
@@ -90,6 +92,7 @@ static bool size_slices(const struct plan *p, const struct node *mask, limber_fo
     return true;
 }
 
+/* Adds the node that makes an operand's slices. */
 static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
                       const struct operand *o)
 {
@@ -146,6 +149,7 @@ static size_t fill_rows(const struct operand *a, const struct operand *b, bool f
     return n;
 }
 
+/* Adds both operands' slices, the product table and the combine. */
 static bool finish_slices(struct plan *p, const struct stated *s, enum unit unit, int64_t chunk,
                           const struct operand *oa, const struct operand *ob, int axis_b,
                           struct diag *d)

@@ -51,6 +51,8 @@ static const struct residues {
     { UNIT_e4m3, NULL, MODULI, 512, { "e4m3", "e4m3" } }, /* limber_digits; 61: 160^2 512 < 2^24 */
 };
 
+/* The residues that this target multiplies on the scheme's unit; NULL: it has no kernel for
+ * them. */
 static const struct residues *residues_of(const struct scheme *scheme, const struct target *t,
                                           struct diag *d)
 {
@@ -101,6 +103,7 @@ static double take_moduli(const struct residues *r, double need, int count, stru
     return have;
 }
 
+/* Adds the node that makes an operand's residues of scaled integers below 2^bits. */
 static int add_residues(struct plan *p, int operand, int axis, int bits, const struct taken *x,
                         const char *format)
 {

@@ -10,6 +10,7 @@
 
 #define WHOLE_K ((int64_t)1 << 40)      /* longer than any k: one chain */
 
+/* Adds a node that converts an operand, or rounds it as the unit loads it. */
 static int add_side(struct plan *p, enum op op, int operand, int axis, const char *format)
 {
     struct type t = p->node[operand].type;

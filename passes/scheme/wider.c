@@ -25,6 +25,7 @@ static bool is_served(const struct stated *s)
            s->result.kind == LIMBER_KIND_FLOAT && limber_format_sig(s->result) <= 24;
 }
 
+/* Adds the operand, unchanged but in binary64, as the only limb. */
 static int add_whole(struct plan *p, int operand)
 {
     struct type t = p->node[operand].type;

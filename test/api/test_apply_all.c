@@ -228,6 +228,7 @@ static void values_of(const limber_elementwise *e, int from, double *want)
     }
 }
 
+/* Checks a function with these parameters, from and to every format. */
 static void check_function(limber_function function, double p, double q)
 {
     static double want[CODES];

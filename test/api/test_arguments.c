@@ -329,7 +329,7 @@ static void cache_directories(void **state)
     discard(dir);
 }
 
-/* ---- convolution ----------------------------------------------------------------------------- */
+/* ---- convolutions with wrong arguments ------------------------------------------------------- */
 
 struct conv_trial {
     limber_conv s;
@@ -455,6 +455,7 @@ static double filter_at(const struct conv_trial *t, int64_t o, int64_t d, int64_
                                                   ((o * s->r + y) * s->s + x) * depth + d];
 }
 
+/* An element of a convolution's result by its definition. */
 static double by_definition(const struct conv_trial *t, int64_t n, int64_t o, int64_t i, int64_t j)
 {
     const limber_conv *s = &t->s;

@@ -39,7 +39,7 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-/* ---- the same bits --------------------------------------------------------------------------- */
+/* ---- batches have the bits of single products ------------------------------------------------ */
 
 struct trial {
     int64_t count, m, n, k, step_a, step_b, step_c; /* steps: in elements */
@@ -136,6 +136,7 @@ static limber_status run_singly(limber_context *ctx, const struct trial *t)
     return s;
 }
 
+/* Computes all products of a trial as one batch. */
 static limber_status run_batch(limber_context *ctx, const struct trial *t, limber_report *report)
 {
     limber_batch batch = {
@@ -186,6 +187,7 @@ static const struct {
     { "i32", "i32", "i32", NULL, LIMBER_CONTRACT_NATIVE, DATA_ints },
 };
 
+/* Draws a batch of this kind and compares it with single products. */
 static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
 {
     struct trial t = {
@@ -389,7 +391,7 @@ static void batches_are_simulated(void **state)
         }
 }
 
-/* ---- failures -------------------------------------------------------------------------------- */
+/* ---- calls that fail or are refused ---------------------------------------------------------- */
 
 /* One product of the last matrix overflows. */
 static void overflow_leaves_all_results(void **state)

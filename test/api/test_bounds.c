@@ -71,6 +71,7 @@ static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k
     }
 }
 
+/* Checks an element's error against the reported bound, in binary128. */
 static void check_element(const struct operands *x, int n, int k, int i, int j, double bound,
                           double got, const char *name)
 {

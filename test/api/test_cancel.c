@@ -73,6 +73,7 @@ static void cancel(struct victim *v, void *(*run)(void *))
     assert_ptr_equal(result, PTHREAD_CANCELED);
 }
 
+/* Makes a call in a thread with a pending cancellation, which must take effect after the call. */
 static void cancel_call(const char *backend, const char *folder, const struct every_call *call)
 {
     struct victim v = { backend, folder, call->name, .call = call->call };

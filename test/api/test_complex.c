@@ -166,6 +166,7 @@ static limber_status run(limber_context *ctx, const struct trial *t, limber_repo
                         t->conj_b, t->beta, output_of(t->c), r, t->products);
 }
 
+/* Prints a failure: what is wrong, and with which trial. */
 static void describe(const struct trial *t, const char *what, int64_t i, int64_t j, int imaginary)
 {
     char a[16], b[16], c[16];
@@ -217,6 +218,7 @@ static double roundoff(limber_format f)
     return f.kind == LIMBER_KIND_DD ? 0x1p-106 : ldexp(1, -f.frac_bits - 1);
 }
 
+/* Checks one part of an element against its exact value and the bound. */
 static void check_part(const struct trial *t, const limber_report *r, int64_t i, int64_t j,
                        int imaginary, mpfr_t x, mpfr_t all)
 {
@@ -269,7 +271,7 @@ static void check(const struct trial *t, const limber_report *r)
     mpfr_clear(all);
 }
 
-/* ---- floats --------------------------------------------------------------------------------- */
+/* ---- complex floats ------------------------------------------------------------------------- */
 
 static struct trial random_format(struct rng *r, int i)
 {
@@ -280,6 +282,7 @@ static struct trial random_format(struct rng *r, int i)
                            .conj_b = i >> 1 & 1 };
 }
 
+/* Draws a trial, runs and checks it; counts those that were served. */
 static void try_one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
 {
     limber_report rep = LIMBER_REPORT_INIT;
@@ -403,7 +406,7 @@ static void complex_scalars(void **state)
         }
 }
 
-/* ---- integers ------------------------------------------------------------------------------- */
+/* ---- complex integers ----------------------------------------------------------------------- */
 
 static __int128 random_integer(limber_format f, const char *p)
 {

@@ -79,6 +79,7 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
     return trans ? (limber_matrix){ data, f, 1, rows } : (limber_matrix){ data, f, cols, 1 };
 }
 
+/* Computes the trial's product into c, which begins as C0. */
 static limber_status run(limber_context *ctx, const struct trial *t, char *c, limber_report *rep)
 {
     limber_contract contract = t->contract;
@@ -91,6 +92,7 @@ static limber_status run(limber_context *ctx, const struct trial *t, char *c, li
                        output_of(matrix(c, t->fc, t->m, t->n, false)), rep);
 }
 
+/* Prints a failure: what is wrong, and with which trial. */
 static void describe(const struct trial *t, const char *what, int64_t i, int64_t j)
 {
     char a[32], c[32];
@@ -256,6 +258,7 @@ static bool run_both(const struct trial *t, char *c, limber_report *rep)
     return s == LIMBER_STATUS_OK;
 }
 
+/* Draws a trial, runs both backends and checks; returns the largest error relative to the bound. */
 static double try_one(struct rng *r, struct trial *t, int *ran)
 {
     limber_report rep = LIMBER_REPORT_INIT;
@@ -273,7 +276,7 @@ static double try_one(struct rng *r, struct trial *t, int *ran)
     return worst;
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- each promise, by several kinds of data -------------------------------------------------- */
 
 static void correct_is_correct(void **state)
 {

@@ -86,6 +86,7 @@ static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w
     return out;
 }
 
+/* An element of a convolution's result by its definition. */
 static double by_definition(const struct trial *t, int64_t b, int64_t o, int64_t y, int64_t x)
 {
     const limber_conv *s = &t->s;
@@ -105,6 +106,7 @@ static double by_definition(const struct trial *t, int64_t b, int64_t o, int64_t
     return sum;
 }
 
+/* Checks every element of a convolution's result. */
 static void check(const struct trial *t, const char *y, limber_format f, const char *scheme)
 {
     const limber_conv *s = &t->s;
@@ -125,6 +127,7 @@ static void check(const struct trial *t, const char *y, limber_format f, const c
                 }
 }
 
+/* Draws a convolution, computes it in this format and contract, and checks it. */
 static void run(struct rng *r, const char *format, const limber_contract *contract)
 {
     limber_format f = named(format);

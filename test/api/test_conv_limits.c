@@ -19,6 +19,7 @@ enum { ALIGNED = 64, DIRECTIONS = 3 };
 
 /* ---- an allocator whose blocks end at a guard page ------------------------------------------- */
 
+/* An allocator's `alloc`: the block ends at a guard page. */
 static void *edge_alloc(void *user, size_t bytes, size_t alignment)
 {
     const size_t head = sizeof(struct guarded);
@@ -45,7 +46,7 @@ static void edge_free(void *user, void *memory)
     leave_guarded(g);
 }
 
-/* ---- convolutions ---------------------------------------------------------------------------- */
+/* ---- a layer, its tensors and contexts ------------------------------------------------------- */
 
 struct layer {
     limber_conv s;
@@ -99,6 +100,7 @@ static void draw_layer(struct layer *l, struct rng *r)
                      sized(s->w, s->s, s->stride[1], &s->pad[2]);
 }
 
+/* Allocates a tensor of random numbers. */
 static char *tensor(struct rng *r, limber_format f, int64_t elements)
 {
     char *memory = malloc((size_t)(elements * f.size));
@@ -114,6 +116,7 @@ static char *tensor(struct rng *r, limber_format f, int64_t elements)
     return memory;
 }
 
+/* The problem of a layer. */
 static limber_problem problem_of(const struct layer *l, char *const data[3], char *result)
 {
     const limber_format f[] = { l->from, l->from };
@@ -138,6 +141,7 @@ static size_t result_bytes(const struct layer *l)
     return (size_t)(l->elements[made[l->operation - LIMBER_OPERATION_CONV_FORWARD]] * l->to.size);
 }
 
+/* Makes a context with this workspace. edges: its memory ends at guard pages. */
 static limber_context *context_of(size_t workspace, int threads, bool edges)
 {
     limber_config config = LIMBER_CONFIG_INIT;

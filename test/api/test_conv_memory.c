@@ -25,6 +25,7 @@ struct counter {
     size_t now, most;
 };
 
+/* An allocator's `alloc` that counts bytes, with the block's size in front of it. */
 static void *count_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct counter *k = user;
@@ -54,7 +55,7 @@ static void count_free(void *user, void *memory)
     free(at);
 }
 
-/* ---- layers ---------------------------------------------------------------------------------- */
+/* ---- the layers' peak of memory -------------------------------------------------------------- */
 
 static const struct layer {
     int n, c, h, o, r, stride;
@@ -73,6 +74,7 @@ static const struct kind {
               { "FP32 correct", "f32", "f32", "wider", LIMBER_CONTRACT_CORRECT, false, 8 },
               { "residues", "f64", "f64", "ozaki2", LIMBER_CONTRACT_CORRECT, false, 2 * 24 } };
 
+/* Allocates random elements of this kind. */
 static char *random_elements(struct rng *r, const struct kind *k, limber_format f, int64_t count)
 {
     char *data = malloc((size_t)count * f.size);
@@ -91,6 +93,7 @@ struct sizes {
     int64_t count[TENSORS], framed;
 };
 
+/* Describes a layer's convolution, and returns the elements of its tensors. */
 static struct sizes describe(limber_conv *s, const struct layer *l, bool nhwc, int direction)
 {
     struct sizes x;
@@ -113,6 +116,7 @@ static struct sizes describe(limber_conv *s, const struct layer *l, bool nhwc, i
     return x;
 }
 
+/* Checks that a convolution takes no more memory than the page on performance says. */
 static void check(const struct kind *k, const struct layer *l, bool nhwc, int direction)
 {
     const limber_format from = named(k->from), to = named(k->to);

@@ -57,7 +57,7 @@ static FILE *data_file(const char *name, bool packed)
     return popen(command, "r");
 }
 
-/* ---- contracts ------------------------------------------------------------------------------- */
+/* ---- real matrices under each contract ------------------------------------------------------- */
 
 static const struct {
     limber_promise promise;
@@ -123,6 +123,7 @@ static void check_contracts(const double *a, int64_t m, const double *b, int64_t
 
 /* ---- a basis of a linear programme ----------------------------------------------------------- */
 
+/* Reads a Matrix Market file as a dense matrix. */
 static double *read_mtx(FILE *f, int *rows, int *cols)
 {
     char line[1024];
@@ -154,7 +155,7 @@ static void linear_programme(void **state)
     free(x);
 }
 
-/* ---- images ---------------------------------------------------------------------------------- */
+/* ---- real images ----------------------------------------------------------------------------- */
 
 static void images(void **state)
 {
@@ -318,6 +319,7 @@ static void apply(struct circuit *c, const double complex g[4], int target, int 
         }
 }
 
+/* The 2 x 2 matrix of a rotation gate with these angles. */
 static void rotate(double complex g[4], const char *name, const double t[3])
 {
     double c = cos(t[0] / 2), s = sin(t[0] / 2);

@@ -60,6 +60,7 @@ static void make_depth(limber_conv *s, struct rng *r)
              (s->depth_dilate ? s->depth_dilate : 1) * (s->t - 1) + 1);
 }
 
+/* Draws a convolution of at most about `most` elements, and its tensors. */
 static void make(struct trial *t, struct rng *r, int64_t most)
 {
     limber_conv *s = &t->s;
@@ -120,6 +121,7 @@ static void vary_groups(struct trial *t, struct rng *r)
     }
 }
 
+/* Fails with a description of the convolution and the element. */
 static void fail_at(const struct trial *t, int direction, int ctx, const char *scheme, int64_t i,
                     double got, double want)
 {
@@ -135,6 +137,7 @@ static void fail_at(const struct trial *t, int direction, int ctx, const char *s
              (int)s->depth_dilate, (int)s->depth_pad[0], (int)s->depth_pad[1], (int)i, got, want);
 }
 
+/* Computes one direction in one context, and checks each element. */
 static void check(const struct trial *t, int direction, const limber_contract *contract,
                   limber_format f, limber_format to, int ctx, int scalars)
 {

@@ -13,6 +13,7 @@ struct store {
     atomic_size_t bytes;
 };
 
+/* An allocator's `alloc` that counts blocks, and fails after a number of them. */
 static void *alloc_counted(void *user, size_t bytes, size_t alignment)
 {
     struct store *s = user;
@@ -49,7 +50,7 @@ static limber_context *stored_context(struct store *s)
     return ctx;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products that the tests call ------------------------------------------------------------ */
 
 enum { N = 90 };
 
@@ -59,6 +60,7 @@ static void numbers(double *x, int n, int seed)
         x[i] = (i * 7 + seed) % 31 - 15;
 }
 
+/* Multiplies doubles under a contract, on a queue or NULL. */
 static limber_status multiply(limber_context *ctx, limber_promise promise, double *c,
                               const limber_queue *queue, limber_report *r)
 {
@@ -138,7 +140,7 @@ static limber_status prepared(limber_context *ctx, double *c)
     return s;
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- what a program that embeds the library may control -------------------------------------- */
 
 static void large_memory_comes_from_the_allocator(void **state)
 {

@@ -113,6 +113,7 @@ static void products(void **state)
             }
 }
 
+/* A convolution of these sizes, of which some may be 0. */
 static limber_conv geometry(const int64_t size[9], int stride, bool deep, limber_layout layout,
                             int64_t groups, int64_t pad)
 {
@@ -143,6 +144,7 @@ static int64_t result_elements(const limber_conv *g, limber_operation operation)
     return g->n * g->o * od * oh * ow;
 }
 
+/* Computes an empty convolution and checks what is stored. adds: with beta = 1. */
 static void convolve(const limber_conv *g, limber_operation operation, const limber_contract *k,
                      bool adds, const char *what)
 {

@@ -79,6 +79,7 @@ static void write_text(struct expression *e)
     }
 }
 
+/* Draws an expression. selects: of max and min alone; adds: its first line adds an input. */
 static void make_expression(struct rng *r, struct expression *e, bool selects, bool adds)
 {
     memset(e, 0, sizeof *e);
@@ -110,6 +111,7 @@ static void make_expression(struct rng *r, struct expression *e, bool selects, b
     write_text(e);
 }
 
+/* The value of one line on operands v and w, in binary64 or (narrow) binary32. */
 static double evaluate_step(const struct line *l, bool narrow, double v, double w)
 {
     limber_format f = narrow ? LIMBER_F32 : LIMBER_F64;
@@ -144,6 +146,7 @@ static double evaluate_step(const struct line *l, bool narrow, double v, double 
     return to;
 }
 
+/* The value of an expression. in: x, then the inputs. */
 static double evaluate(const struct expression *e, bool narrow, const double in[1 + INPUTS])
 {
     double v[1 + INPUTS + STEPS];
@@ -174,6 +177,7 @@ static bool exact_in(limber_format f, double v)
     return back == v;
 }
 
+/* True if all lines from `from` on return an operand or its negative. */
 static bool only_selects(const struct expression *e, int from, limber_format f)
 {
     for (int i = from; i < e->lines; i++) {
@@ -203,7 +207,7 @@ static bool reads_x(const struct expression *e, int from)
     return false;
 }
 
-/* ---- trials ---------------------------------------------------------------------------------- */
+/* ---- random products with steps -------------------------------------------------------------- */
 
 struct trial {
     limber_problem p;
@@ -257,6 +261,7 @@ static double value(limber_format f, const void *p)
     return limber_format_value(f, p);
 }
 
+/* The number of input k that belongs to element i of C. */
 static double input_at(const struct trial *t, int k, int64_t g, int64_t row, int64_t col, int64_t i)
 {
     const limber_epilogue_input *in = &t->input[k];
@@ -481,6 +486,7 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
     return xf;
 }
 
+/* Checks a product with an epilogue against the expression, element by element. */
 static void check(limber_context *ctx, struct trial *t, int number)
 {
     limber_format f = t->p.c.format, xf;
@@ -650,8 +656,9 @@ static void test_steps_after_each_block(void **state)
     free(from[0]), free(from[1]), free(plain), free(got);
 }
 
-/* ---- rounded once ---------------------------------------------------------------------------- */
+/* ---- steps that are rounded once with the product -------------------------------------------- */
 
+/* Checks a correct product whose sum, inputs included, is rounded once. */
 static void check_correct(limber_context *ctx, struct rng *r, limber_format f, limber_format of,
                           enum data kind)
 {

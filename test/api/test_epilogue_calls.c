@@ -188,7 +188,7 @@ static void test_plan(void **state)
     assert_int_equal(limber_workspace(contexts[0], &p, &least, &best), LIMBER_STATUS_OK);
 }
 
-/* ---- refused --------------------------------------------------------------------------------- */
+/* ---- steps that are refused ------------------------------------------------------------------ */
 
 static void expect_refused(limber_problem *p, const char *text)
 {

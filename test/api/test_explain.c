@@ -44,7 +44,7 @@ static int drop_context(void **state)
     return 0;
 }
 
-/* ---- inspections ----------------------------------------------------------------------------- */
+/* ---- inspections of operands ----------------------------------------------------------------- */
 
 static int exponent(double x)
 {
@@ -67,6 +67,7 @@ struct seen {
     int emin, emax, low, bits, flags;
 };
 
+/* What a scan should find of a matrix, element by element. at: stride of lines. */
 static struct seen look_slowly(const double *x, int64_t lines, int64_t length, int64_t at)
 {
     struct seen s = { INT_MAX, INT_MIN, INT_MAX, 0, 0 };
@@ -194,7 +195,7 @@ static void invalid_inspections_are_refused(void **state)
     limber_inspection_free(&look);
 }
 
-/* ---- partitions ------------------------------------------------------------------------------ */
+/* ---- partitions of products ------------------------------------------------------------------ */
 
 /* Makes blocks of lines (bit i of `blocks`: block i) wide in their second tile along k. */
 static float *spread(struct rng *r, int64_t lines, unsigned blocks)

@@ -172,6 +172,7 @@ static void free_counted(void *user, void *p)
 /* number of failing allocations that are tried per call, unless the test is long */
 enum { SHORT = SANITIZED ? 13 : 40 };
 
+/* Creates a context. host: with the test's allocator. */
 static limber_status context(limber_context **ctx, const char *backend, const char *dir, bool host)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -190,6 +191,7 @@ static limber_status context(limber_context **ctx, const char *backend, const ch
     return s;
 }
 
+/* Checks a call with a failed allocation: right bits, or NO_MEMORY and C as it was. */
 static void check_outcome(const char *backend, size_t i, long at, limber_status s)
 {
     /* a cache that was not opened for lack of memory reports IO */
@@ -217,6 +219,7 @@ static limber_status create_and_call(const char *backend, const char *dir, size_
     return s;
 }
 
+/* Fails each allocation of a call in a new context, one after another. */
 static void fail_each(const char *backend, const char *dir, size_t i)
 {
     long at = 1, all, step;
@@ -278,6 +281,7 @@ static void fail_warm(const char *backend, const char *dir, size_t i, bool host)
     assert_int_equal(out, 0);
 }
 
+/* Runs a test for every call on every backend. */
 static void each_backend(void (*run)(const char *backend, const char *dir, size_t call))
 {
     for (int k = 0; limber_backends[k]; k++) {

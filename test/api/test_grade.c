@@ -44,6 +44,7 @@ struct product {
     double *a, *b; /* m x k; n x k, columns of B */
 };
 
+/* A product of doubles whose result has this format, with zero operands. */
 static struct product make(int64_t m, int64_t n, int64_t k, const char *format,
                            limber_promise promise, const char *scheme)
 {
@@ -129,7 +130,7 @@ static const struct {
 };
 enum { GRADED = sizeof graded / sizeof *graded };
 
-/* ---- grades ---------------------------------------------------------------------------------- */
+/* ---- the grades ------------------------------------------------------------------------------ */
 
 /* Test 1: uniform in (0, 1); the worst ratio grows no faster than k. */
 static void errors_grow_at_most_linearly(void **state)

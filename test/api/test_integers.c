@@ -51,6 +51,7 @@ static void stored(limber_format f, const double *x, int count, char *to)
                      LIMBER_STATUS_OK);
 }
 
+/* Computes the product of integers. turned: as C^T = B^T A^T. */
 static limber_status multiply(limber_context *ctx, const struct sums *p, bool turned, char *c)
 {
     static char a[M * K * 16], b[K * N * 16];
@@ -67,6 +68,7 @@ static limber_status multiply(limber_context *ctx, const struct sums *p, bool tu
                        (limber_output){ c, p->c, turned ? 1 : N, turned ? M : 1 }, NULL);
 }
 
+/* An element of C as an integer. */
 static int64_t element(limber_format f, const char *c, int at)
 {
     int64_t x = 0;
@@ -137,6 +139,7 @@ static void check_misfits(limber_context *ctx, struct sums *p)
         expect_range(ctx, &q, "too large");
 }
 
+/* Checks a product of integers: exact, wrapped, or refused with C unchanged. */
 static void check(limber_context *ctx, struct rng *r, struct sums *p)
 {
     bool whole = p->request.promise == LIMBER_CONTRACT_EXACT;

@@ -64,6 +64,7 @@ static void fill_operand(struct rng *r, struct stated_operand *x, int count, int
                      LIMBER_STATUS_OK);
 }
 
+/* Checks an element's error against the contract and the reported bound. */
 static void check_element(const struct stated_product *p, const limber_report *r, double roundoff,
                           double largest, int at, double got)
 {

@@ -55,13 +55,14 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- operands of narrow and wide tiles ------------------------------------------------------- */
 
 static double normal_like(struct rng *r)
 {
     return (rng_unit(r) + rng_unit(r) + rng_unit(r) - 1.5) * 2;
 }
 
+/* Draws an element of this kind, by its line and whether its tile is an odd one. */
 static double element(struct rng *r, enum kind kind, int64_t line, bool odd_tile)
 {
     double x = normal_like(r);
@@ -124,8 +125,9 @@ static void free_trial(struct matrices *d)
     free(d->c0);
 }
 
-/* ---- checks ---------------------------------------------------------------------------------- */
+/* ---- computing and checking a product -------------------------------------------------------- */
 
+/* Computes the trial's product into c, which begins as C0. */
 static void run(limber_context *ctx, const struct trial *t, const struct matrices *d, char *c,
                 limber_report *report)
 {
@@ -176,6 +178,7 @@ static double allowed(const struct trial *t)
                                                          (double)(t->k + 2 + 2 * t->scalars) * u;
 }
 
+/* Checks sampled elements against MPFR and the bound. */
 static void check(struct rng *r, const struct trial *t, const struct matrices *d, const char *c,
                   const limber_report *report)
 {
@@ -201,6 +204,7 @@ static void check(struct rng *r, const struct trial *t, const struct matrices *d
     mpfr_clears(x, scale, (mpfr_ptr)NULL);
 }
 
+/* Compares two results bit by bit. */
 static void compare(const struct trial *t, const char *what, const char *c, const char *e, size_t n)
 {
     limber_format f = named(t->format);
@@ -236,7 +240,7 @@ static void try_both(struct rng *r, const struct trial *t, bool same, limber_rep
     free_trial(&d);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- pairs of schemes, ranges and contracts -------------------------------------------------- */
 
 static void pairs_of_schemes(void **state)
 {

@@ -23,6 +23,7 @@ struct shelf {
     size_t count;
 };
 
+/* Adds a copy of named bytes to a shelf. */
 static void shelf_add(struct shelf *s, const char *name, const void *data, size_t size)
 {
     struct bytes *b;
@@ -74,7 +75,7 @@ static void count_line(void *user, const char *line)
     r->lines++;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- calls that are observed ----------------------------------------------------------------- */
 
 static const struct work {
     const char *scheme;
@@ -353,10 +354,11 @@ static void do_cuda(struct run *r)
         products_of(r, &gpu_works[i], i == 0, size, 2);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
+/* ---- runs with and without observation ------------------------------------------------------- */
 
 static struct shelf *collected;
 
+/* Callback of nftw: puts an entry of the cache on the shelf. */
 static int collect(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     char *data;

@@ -37,7 +37,7 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- operands of a trial --------------------------------------------------------------------- */
 
 struct trial {
     const char *in, *out;
@@ -161,6 +161,7 @@ static limber_matrix matrix(struct rng *r, const struct trial *t, int64_t rows, 
                             by_rows ? ld : 1, by_rows ? 1 : ld };
 }
 
+/* Operands of a product. layout: bits say which matrices are by columns. */
 static struct operands make_operands(struct rng *r, const struct trial *t, int64_t m, int64_t n,
                                      int64_t k, int layout)
 {
@@ -189,8 +190,9 @@ static void free_operands(struct operands *o)
     free(o->c0);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- preparing and multiplying --------------------------------------------------------------- */
 
+/* Multiplies; a, b: prepared operands, or NULL. */
 static limber_status status_of(limber_context *ctx, const struct trial *t, const struct operands *o,
                                limber_prepared *a, limber_prepared *b, char *out,
                                limber_report *report)
@@ -254,7 +256,7 @@ static void compare(limber_context *ctx, const struct trial *t, const struct ope
     free(got);
 }
 
-/* ---- the same bits --------------------------------------------------------------------------- */
+/* ---- prepared operands give the same bits ---------------------------------------------------- */
 
 /* A prepared A with several widths of B, and a prepared B with several heights of A. */
 static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t, int64_t m,
@@ -432,7 +434,7 @@ static void test_empty(void **state)
     }
 }
 
-/* ---- kept limbs ------------------------------------------------------------------------------ */
+/* ---- limbs that a prepared operand keeps ----------------------------------------------------- */
 
 /* Replaces A's elements by others of the same class and returns the old ones. */
 static void *replace_elements(struct rng *r, const struct operands *o)
@@ -574,8 +576,9 @@ static void test_threads(void **state)
     free_operands(&o);
 }
 
-/* ---- changes --------------------------------------------------------------------------------- */
+/* ---- operands that change after preparation -------------------------------------------------- */
 
+/* Checks that a call refuses a prepared operand whose elements have changed. */
 static void expect_changes_noticed(limber_context *ctx, int trial, int layout)
 {
     const limber_prepare_config config = { .size = sizeof(limber_prepare_config), .changes = 1 };
@@ -642,7 +645,7 @@ static void test_gaps_may_change(void **state)
     free_operands(&o);
 }
 
-/* ---- arguments ------------------------------------------------------------------------------- */
+/* ---- arguments that are refused -------------------------------------------------------------- */
 
 static void refused(limber_context *ctx, const struct operands *o, limber_prepared *a,
                     limber_prepared *b, const char *why)

@@ -123,7 +123,7 @@ static void shape(struct rng *r, limber_reduce_call *call)
          call->outer * call->count * call->inner);
 }
 
-/* ---- exact sums ------------------------------------------------------------------------------ */
+/* ---- sums that are rounded once -------------------------------------------------------------- */
 
 static mpfr_t sum, x;
 
@@ -196,7 +196,7 @@ static void test_cancelling(void **state)
     compare(call);
 }
 
-/* ---- carried sums ---------------------------------------------------------------------------- */
+/* ---- sums carried in a format ---------------------------------------------------------------- */
 
 static double rounded(limber_format f, double v)
 {
@@ -207,6 +207,7 @@ static double rounded(limber_format f, double v)
     return v;
 }
 
+/* The sum of a line, rounded to the storage format after each step. */
 static double in_storage(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
 {
     double s = 0;
@@ -220,6 +221,7 @@ static double in_storage(const limber_reduce_call *r, size_t o, size_t j, uint64
     return r->reduction == LIMBER_REDUCTION_MEAN ? rounded(r->from, s / (double)r->count) : s;
 }
 
+/* The sum of a line in sixteen binary32 lanes, as the carry F32 states it. */
 static double in_f32(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
 {
     float s[16] = { 0 };
@@ -288,7 +290,7 @@ static void test_absorbed_terms_are_counted(void **state)
     assert_true(s == 5000 && swallowed == 0);
 }
 
-/* ---- other reductions ------------------------------------------------------------------------ */
+/* ---- norms, means and other reductions ------------------------------------------------------- */
 
 /* Error of a carry: u for each operation, s for a sum of n terms. */
 struct rounding {

@@ -93,7 +93,7 @@ static limber_context *open_on(const struct backend *backend)
     return ctx;
 }
 
-/* ---- the network ----------------------------------------------------------------------------- */
+/* ---- running the network --------------------------------------------------------------------- */
 
 /* All convolutions of ResNet-18: He et al., arXiv 1512.03385, table 1. */
 static const struct layer {
@@ -134,6 +134,7 @@ static float number(struct rng *r, enum role role)
     return (float)(rng_next(r) & 1 ? -x : x) * (role == FILTERS ? 1 : 0x1p-12f);
 }
 
+/* Allocates a random tensor for this role. */
 static void *tensor(limber_format f, enum role role, size_t count)
 {
     char *p = malloc(count * f.size);

@@ -131,6 +131,7 @@ static limber_solve_call system_of(int n, limber_format of, limber_format to, bo
     return s;
 }
 
+/* Makes a system of condition about 10^digits. turned: stored by columns. */
 static void prepare(struct rng *r, int n, int digits, limber_format of, bool turned)
 {
     double m[N * N];

@@ -95,6 +95,7 @@ static void on_own_stack(struct errand *e)
 
 static void (*run_on_stack)(struct errand *e);
 
+/* Makes a call on a painted stack, and fails if it used more than it may. */
 static void measure(const char *backend, const char *folder, const struct every_call *call)
 {
     struct errand e = { call, backend, folder, .text = "" };

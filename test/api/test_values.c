@@ -14,7 +14,7 @@ enum { ROOM = 256 };
 static limber_context *ctx;
 static double x[ROOM], w[ROOM], y[ROOM];
 
-/* ---- enumerations --------------------------------------------------------------------------- */
+/* ---- values outside an enumeration ---------------------------------------------------------- */
 
 static limber_status run_with(limber_problem p)
 {
@@ -312,7 +312,7 @@ static void other_values(void **state)
     }
 }
 
-/* ---- counts --------------------------------------------------------------------------------- */
+/* ---- counts and sizes beyond their range ---------------------------------------------------- */
 
 static const uint64_t huge[] = { UINT64_MAX,         UINT64_MAX / 2,      UINT64_MAX / 4 + 1,
                                  UINT64_MAX / 8 + 1, UINT64_MAX / 16 + 1, UINT64_MAX / 8,

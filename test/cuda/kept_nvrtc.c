@@ -29,7 +29,7 @@ struct program {
     size_t log_size, cubin_size;
 };
 
-/* Header of a file; log and cubin follow. */
+/* Head of an entry's file; the compiler's log and the cubin follow. */
 struct entry {
     uint64_t magic, log_size, cubin_size;
     XXH128_hash_t hash; /* hash of log and cubin */
@@ -96,8 +96,9 @@ static bool open_real(void)
     return real.create != NULL;
 }
 
-/* ---- entries --------------------------------------------------------------------------------- */
+/* ---- kept results of compilations ------------------------------------------------------------ */
 
+/* The path of a program's entry, by the hash of sources and options; false: nothing is kept. */
 static bool name_entry(const struct program *p, int count, const char *const *options, char *path,
                        size_t room)
 {
@@ -113,6 +114,7 @@ static bool name_entry(const struct program *p, int count, const char *const *op
                     (unsigned long long)hash.high64, (unsigned long long)hash.low64) < (int)room;
 }
 
+/* Reads exactly `size` bytes. */
 static bool read_bytes(int fd, void *to, size_t size)
 {
     for (ssize_t got; size; size -= (size_t)got, to = (char *)to + got)
@@ -132,6 +134,8 @@ static bool is_whole(const struct entry *e, struct program *p)
     return XXH128_isEqual(hash, e->hash);
 }
 
+/* Loads the log and the cubin of a program that was compiled before; false: there is no intact
+ * entry. */
 static bool load(struct program *p, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -180,7 +184,7 @@ static void store(const struct program *p, const char *path)
         unlink(beside);
 }
 
-/* ---- NVRTC's interface ----------------------------------------------------------------------- */
+/* ---- NVRTC's interface, which this library stands in for ------------------------------------- */
 
 EXPORT int nvrtcVersion(int *major, int *minor)
 {

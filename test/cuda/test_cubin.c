@@ -105,6 +105,7 @@ struct log {
     char *text;
 };
 
+/* A dump.file that keeps NVRTC's log. */
 static void save_log(void *user, const char *name, const char *data, size_t size)
 {
     struct log *log = user;
@@ -117,6 +118,7 @@ static void save_log(void *user, const char *name, const char *data, size_t size
     log->text[size] = 0;
 }
 
+/* The beginning of the line that `at` is in. */
 static const char *line_start(const char *at, const char *from)
 {
     while (at > from && at[-1] != '\n')
@@ -175,6 +177,7 @@ struct wanted {
     int direction;
 };
 
+/* States the plan for a kernel that is wanted; mask: bounds of the data. */
 static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask)
 {
     static limber_unit unit = LIMBER_UNIT_INIT;

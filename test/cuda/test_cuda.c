@@ -46,6 +46,7 @@ static limber_matrix matrix_of(void *data, limber_format f, int64_t rows, int64_
                         (limber_matrix){ data, f, cols + gap, 1 };
 }
 
+/* Writes a scalar in C's format; integers as i64. */
 static void set_scalar(char to[16], limber_format c, double v)
 {
     limber_format f64 = named("f64"), f = c;
@@ -55,6 +56,7 @@ static void set_scalar(char to[16], limber_format c, double v)
     assert_int_equal(limber_convert(to, f, &v, f64, 1, LIMBER_ROUND_NEAREST), LIMBER_STATUS_OK);
 }
 
+/* Computes a product on both backends and compares the bits. */
 static void compare_product(const struct product *p, uint64_t seed)
 {
     limber_format fa = named(p->fa), fb = named(p->fb), fc = named(p->fc);
@@ -105,7 +107,7 @@ done:
     free(got);
 }
 
-/* ---- the schemes ----------------------------------------------------------------------------- */
+/* ---- each scheme against the interpreter ----------------------------------------------------- */
 
 static void native_has_the_bits_of_fused_multiply_adds(void **state)
 {
@@ -502,7 +504,7 @@ static void limbs_have_the_bits_of_tensor_cores(void **state)
     check_plan("fp32-m", DATA_bytes, 9, 14, 300);
 }
 
-/* ---- clusters -------------------------------------------------------------------------------- */
+/* ---- clusters of blocks, and products by cuBLAS ---------------------------------------------- */
 
 static bool has_feature(const char *feature)
 {
@@ -639,7 +641,7 @@ static void threads_share_contexts_and_devices(void **state)
         limber_destroy(other);
 }
 
-/* ---- planted faults -------------------------------------------------------------------------- */
+/* ---- planted faults must be found ------------------------------------------------------------ */
 
 /* Faults by the capability whose kernels contain the line.  In a kernel for another scheme or
  * device the line is missing. */

@@ -81,6 +81,7 @@ struct operand {
     const void *at[MOST], *host_at[MOST];
 };
 
+/* Makes one operand of all products, on the host and on the device, placed as `lie` says. */
 static void make_operand(struct operand *o, struct rng *r, limber_format f, enum data data,
                          int64_t rows, int64_t cols, enum lie lie)
 {
@@ -113,6 +114,7 @@ static limber_matrix matrix_of(const struct operand *o, bool there)
     return (limber_matrix){ there ? (const void *)o->there.at : o->host, o->f, o->cols, 1 };
 }
 
+/* The batch's addresses or steps. there: on the device. */
 static limber_batch batch_of(const struct operand x[3], int64_t count, bool there)
 {
     limber_batch t = LIMBER_BATCH_INIT;
@@ -220,6 +222,8 @@ static void same_c(const struct scheme *s, const struct operand x[3])
     free(got);
 }
 
+/* Counts the launches of small and large batches, which must be equal. a, b, c: how matrices
+ * lie. */
 static void a_batch_takes_one_launch_per_step(int i, enum lie a, enum lie b, enum lie c)
 {
     const struct scheme *s = &schemes[i];

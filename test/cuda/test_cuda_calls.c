@@ -189,7 +189,7 @@ static void streams_and_workspaces_are_the_callers(void **state)
     driver.cuStreamDestroy_v2(queue.stream);
 }
 
-/* ---- graphs ---------------------------------------------------------------------------------- */
+/* ---- calls recorded into graphs -------------------------------------------------------------- */
 
 /* Records a product and replays the graph with operands of the recorded class and of another. */
 static void check_recorded(limber_contract contract, const char *format, const char *any)

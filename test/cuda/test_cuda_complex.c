@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* ---- matrices ------------------------------------------------------------------------------- */
+/* ---- complex matrices in host and device memory --------------------------------------------- */
 
 enum { ROWS_together, COLUMNS_together, CALL_SCOPE, LAYOUTS };
 enum { ON_a = 1, ON_b = 2, ON_c = 4, ON_all = 7 };
@@ -38,6 +38,7 @@ static void copy_there(struct matrix *x)
                                    memcpy(malloc(x->bytes), x->here.data, x->bytes);
 }
 
+/* A random complex matrix, with a gap between rows or columns, on the host or on both. */
 static struct matrix make_matrix(struct rng *r, const char *format, enum data data, int64_t rows,
                                  int64_t cols, int layout, bool on_device)
 {
@@ -92,6 +93,7 @@ struct trial {
     limber_status status; /* expected of both backends */
 };
 
+/* Writes alpha and beta in the format of C; NULL: they are not passed. */
 static void make_scalars(limber_format c, int scalars, char alpha[32], char beta[32])
 {
     static const double value[SCALARS_count][4] = {
@@ -110,6 +112,7 @@ static void make_scalars(limber_format c, int scalars, char alpha[32], char beta
 
 enum { M = 13, N = 18, K = 21 };
 
+/* Multiplies on both backends and compares C and the status. */
 static void compare_in(const struct trial *t, const limber_queue *queue, int products,
                        uint64_t seed)
 {

@@ -76,6 +76,7 @@ struct tensors {
     int64_t od, oh, ow;
 };
 
+/* Random tensors of a layer, in host memory. */
 static struct tensors make_tensors(const struct layer *l, const char *format, const char *result,
                                    enum data data)
 {
@@ -634,7 +635,7 @@ static void slices_of_images_are_estimated(void **state)
     convolve(fast, "f64", "f64", DATA_unit, &layers[4]);
 }
 
-/* ---- graphs ---------------------------------------------------------------------------------- */
+/* ---- convolutions in recorded graphs --------------------------------------------------------- */
 
 /* Reverses the elements: other data of the same class. */
 static void reverse(char *p, size_t count, size_t size)

@@ -113,6 +113,7 @@ static size_t group_of(const limber_conv *c, int tensor, size_t e, size_t elemen
     return e / (channels / (size_t)c->groups);
 }
 
+/* Tensors and problem of one operation with this number of groups. */
 static struct trial make_trial(const struct scheme *s, const struct shape *shape, int operation,
                                int64_t groups)
 {
@@ -200,6 +201,7 @@ static long count_launches(void)
     return driver.simt_launches ? driver.simt_launches() : 0;
 }
 
+/* Number of launches of a call with this number of groups. */
 static long launches_of(const struct scheme *s, const struct shape *shape, int operation,
                         int64_t groups)
 {
@@ -213,6 +215,7 @@ static long launches_of(const struct scheme *s, const struct shape *shape, int o
     return before;
 }
 
+/* Compares C on the device with what is wanted, bit by bit. */
 static void same(const struct trial *t, const char *want, const char *where, size_t shape)
 {
     char *got = malloc(t->size[2]);
@@ -235,6 +238,8 @@ static bool is_tried(size_t scheme, size_t shape)
     return is_taken(scheme + shape, 3);
 }
 
+/* Checks that launches do not grow with the number of groups, and that the bits are those of single
+ * groups. */
 static void try_shape(const struct scheme *s, size_t k, int operation)
 {
     struct shape shape = shapes[k];

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-/* ---- scans ----------------------------------------------------------------------------------- */
+/* ---- scans by the device --------------------------------------------------------------------- */
 
 /* Shapes in which some blocks share lines, a row of tiles has one or two blocks of lines, and lines
  * are contiguous or strided. */
@@ -190,7 +190,7 @@ static void faults_of_scans_are_found(void **state)
     gpu_faults_are_found(faults, COUNT(faults), scans_are_right, NULL);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- launches of products -------------------------------------------------------------------- */
 
 enum { M = 140, N = 60, K = 70 };
 

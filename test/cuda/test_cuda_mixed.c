@@ -46,6 +46,7 @@ struct operand {
     unsigned char *wide;
 };
 
+/* A random matrix, of whose tiles each `every`-th is wide. */
 static struct operand make_operand(struct rng *r, int64_t lines, int64_t k, int every)
 {
     struct operand o = { lines, k, (k + TILE_LENGTH - 1) / TILE_LENGTH, NULL, NULL };

@@ -26,6 +26,7 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
                                      (limber_matrix){ data, f, cols + p->pad, 1 };
 }
 
+/* Runs a simulated product; scheme NULL: on the unit's model, else by the device's instruction. */
 static limber_status run(limber_context *ctx, const char *scheme, const struct scaled *p, void *a,
                          void *b, void *c)
 {
@@ -55,6 +56,8 @@ static size_t count_padded(const struct scaled *p, int64_t rows, int64_t cols)
     return (size_t)((rows + p->pad) * (cols + p->pad));
 }
 
+/* True if the instruction gives the model's bits on random matrices. report: failures are
+ * printed. */
 static bool same_bits(const struct scaled *p, struct rng *r, bool report)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");

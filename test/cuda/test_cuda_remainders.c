@@ -102,7 +102,7 @@ static int multiply_subnormals(void *format)
     return is_right(format, format, a, b, 3);
 }
 
-/* ---- tails of a sum ------------------------------------------------------------------------- */
+/* ---- last bits that decide a rounding ------------------------------------------------------- */
 
 /* Bits between a line's first bit and its last: depth in A, more in B. */
 struct tails {

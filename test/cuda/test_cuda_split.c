@@ -44,6 +44,7 @@ struct operand {
     struct mask mask;
 };
 
+/* Makes a random operand whose elements lie in memory as `lies` says. */
 static void make_operand(struct operand *o, enum lies lies, enum data data, int64_t lines,
                          int64_t k, struct rng *r)
 {
@@ -187,7 +188,7 @@ static void unusual_lines_are_scaled(void **state)
         (struct product){ "fp32-b", DATA_special, 20, 30, 40, ALONG, ACROSS, true, IN, false });
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- whole calls that split inside the product ----------------------------------------------- */
 
 enum { M = 40, N = 30, K = 70, MANY = 2 };
 
@@ -271,7 +272,7 @@ static void what_cannot_be_split_inside_is_refused(void **state)
     assert_non_null(strstr(limber_error_text(), "split=inside"));
 }
 
-/* ---- planted faults -------------------------------------------------------------------------- */
+/* ---- planted faults must be found ------------------------------------------------------------ */
 
 static const struct gpu_fault faults[] = {
     { 80, "no barrier between cutting and multiplying", "        meet<of_warp>();\\n=>" },

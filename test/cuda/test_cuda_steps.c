@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* ---- functions ------------------------------------------------------------------------------- */
+/* ---- functions of one element ---------------------------------------------------------------- */
 
 enum { COUNT_F = 3001 };
 
@@ -33,6 +33,7 @@ static char *numbers_of(struct rng *r, limber_format from)
     return x;
 }
 
+/* Compares two arrays of results byte by byte. */
 static void same(const limber_elementwise *e, const char *want, const char *got, const char *whose)
 {
     char from[32], to[32];
@@ -46,6 +47,7 @@ static void same(const limber_elementwise *e, const char *want, const char *got,
                      whose);
 }
 
+/* Applies a function on host and device, and compares both with the library's values. */
 static void apply(limber_elementwise e, const limber_queue *queue, struct rng *r)
 {
     char *x = numbers_of(r, e.from), *want = malloc((size_t)COUNT_F * e.to.size);
@@ -136,7 +138,7 @@ static void casts_and_tests_take_all_formats(void **state)
     apply(e, NULL, &r);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps after a product ------------------------------------------------------------------- */
 
 enum { M = 21, N = 34, K = 40, INPUTS = 3, GROUPS = 3, ELEMENTS = 16 * M * N };
 
@@ -216,6 +218,7 @@ static void compare(struct trial *t, struct rng *r, const char *what)
         }
 }
 
+/* A product with these steps, on random matrices, in host and in device memory. */
 static struct trial run_trial(const char *a, const char *c, const limber_contract *contract,
                               const char *steps)
 {
@@ -235,6 +238,7 @@ static struct trial run_trial(const char *a, const char *c, const limber_contrac
     return t;
 }
 
+/* Adds an input to a trial, on the host and on the device. */
 static void add_input(struct trial *t, const char *name, limber_input_shape shape,
                       const char *format)
 {
@@ -346,7 +350,7 @@ static void batches_and_convolutions_run_steps_on_the_device(void **state)
     }
 }
 
-/* ---- graphs ---------------------------------------------------------------------------------- */
+/* ---- steps in recorded graphs ---------------------------------------------------------------- */
 
 static void steps_are_recorded(void **state)
 {

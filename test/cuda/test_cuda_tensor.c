@@ -104,7 +104,7 @@ static void contracts_decide_which_unit_is_chosen(void **state)
     }
 }
 
-/* ---- the bound ------------------------------------------------------------------------------- */
+/* ---- the bound of errors --------------------------------------------------------------------- */
 
 /* Draws exponents from the whole format, more often at its ends: large products beside many small
  * ones, and subnormals beside both. */
@@ -219,7 +219,7 @@ static void errors_stay_within_the_bound(void **state)
     }
 }
 
-/* ---- the library ----------------------------------------------------------------------------- */
+/* ---- the whole library ----------------------------------------------------------------------- */
 
 /* A user's contract leads to FP8: scans, classes, and the cache's key. */
 static void programs_get_fp8_products(void **state)

@@ -21,6 +21,7 @@ struct simulated {
     double alpha, beta; /* both 0: not passed */
 };
 
+/* Compares the counts of two runs of a unit. */
 static void same_counts(const struct simulated *p, const limber_statistics *s,
                         const limber_statistics *want)
 {
@@ -45,6 +46,7 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
                         (limber_matrix){ data, f, cols > 0 ? cols : 1, 1 };
 }
 
+/* Runs a simulated product; s: NULL, or gets its statistics. */
 static limber_status run(limber_context *ctx, const struct simulated *p, void *a, void *b, void *c,
                          limber_statistics *s)
 {
@@ -100,7 +102,7 @@ static void compare(const struct simulated *p, struct rng *r)
     free(got);
 }
 
-/* ---- cases ----------------------------------------------------------------------------------- */
+/* ---- units, results and operands ------------------------------------------------------------- */
 
 /* Returns whether this process tests case i.  The harness simulates two capabilities (SIMT_CC)
  * whose unit kernels differ only in staging, so each takes a share.  A GPU, or a run without

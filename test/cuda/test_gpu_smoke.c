@@ -45,7 +45,7 @@ static const char *capability(void)
     return played;
 }
 
-/* ---- faults ---------------------------------------------------------------------------------- */
+/* ---- faults must be reported where they are -------------------------------------------------- */
 
 #define NO_FENCE \
     "    group_fence();\\n    UNROLL for (int q = 0; q < PIECES; q++)\\n        group_i8=>" \
@@ -231,7 +231,7 @@ static void reports_locate_planted_faults(void **state)
     assert_true(planted > 0);
 }
 
-/* ---- kinds ----------------------------------------------------------------------------------- */
+/* ---- all kinds of checks --------------------------------------------------------------------- */
 
 /* Runs all kinds except the long one, which LIMBER_TEST_LONG=1 adds. */
 static void all_kinds_are_right(void **state)
@@ -257,7 +257,7 @@ static void all_kinds_are_right(void **state)
     free(list);
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
+/* ---- the command and its arguments ----------------------------------------------------------- */
 
 static void arguments_are_checked(void **state)
 {

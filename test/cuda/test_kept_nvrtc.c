@@ -30,6 +30,7 @@ struct given {
     const char *headers[2][2], *options[2];
 };
 
+/* Compiles a program and checks how many compilations reached NVRTC, and the cubin. */
 static void expect(const struct given *g, int compilations, const char *want)
 {
     const char *names[2] = { g->headers[0][0], g->headers[1][0] };

@@ -77,7 +77,7 @@ static void start(int capability, int seed)
     assert_int_equal(cuCtxSetCurrent(context), 0);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- building and launching a kernel --------------------------------------------------------- */
 
 struct args {
     _Alignas(128) uint64_t map[2][16]; /* the layout of tensor_map in device.h */
@@ -171,6 +171,7 @@ static const char *compile(const struct kernel *k, const char *fault)
     return NULL;
 }
 
+/* Compiles a kernel, with a fault planted unless NULL, and loads it. */
 static const char *build(const struct kernel *k, const char *fault, void **module, void **function)
 {
     const char *wrong = compile(k, fault ? fault : "");
@@ -193,6 +194,7 @@ static address upload(const void *p, size_t size)
     return at;
 }
 
+/* Launches a kernel and waits for it; returns the driver's status. */
 static int launch(const struct kernel *k, void *function, struct args *args)
 {
     void *list[] = { args };
@@ -256,6 +258,8 @@ struct fault {
     const char *text, *told;
 };
 
+/* Checks that a kernel is right, and that each planted fault is found, with three orders of
+ * threads. */
 static void check_faults(const struct kernel *k, const struct job *d, const struct fault *faults,
                          int count)
 {
@@ -343,7 +347,7 @@ static void planted_faults_must_be_there_once(void **state)
     assert_non_null(strstr(build(&k, "32, 1)=>32, 1) }", &m, &f), "error"));
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+/* ---- copies that land late ------------------------------------------------------------------- */
 
 static void copies_of_16_bytes_land_late(void **state)
 {
@@ -397,7 +401,7 @@ static void copies_of_16_bytes_land_late(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* ---- tensor cores ---------------------------------------------------------------------------- */
+/* ---- products of tensor cores ---------------------------------------------------------------- */
 
 static const char *const unit_names[4][9] = {
     { [SIMT_F16] = "a100-fp16", [SIMT_BF16] = "a100-bf16", [SIMT_TF32] = "a100-tf32" },
@@ -441,6 +445,7 @@ static float model_dot(const limber_unit *u, int kind, const unsigned char *a,
     return (float)limber_interp_dot(&d);
 }
 
+/* Draws 32 bytes of an operand's elements, of a kind that `how` chooses. */
 static void random_operand(struct rng *r, int kind, int how, void *p)
 {
     unsigned char *bytes = p;
@@ -711,6 +716,7 @@ static void random_scaled(struct rng *r, const struct scaled_case *x, int side, 
     }
 }
 
+/* Loads a line of a block-scaled operand as the library's model of the unit does. */
 static void load_scaled(const struct scaled_case *x, const limber_unit *u, int side,
                         const uint8_t bytes[32], const uint8_t *scales, struct loaded *to)
 {
@@ -1805,7 +1811,7 @@ static void launches_of_clusters_are_checked(void **state)
     assert_int_equal(cuModuleUnload(m), 0);
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- blocks that share work ------------------------------------------------------------------ */
 
 static void blocks_share_work_by_counting(void **state)
 {
@@ -1854,7 +1860,7 @@ static void blocks_share_work_by_counting(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* ---- the driver ------------------------------------------------------------------------------ */
+/* ---- the driver: streams, memory, graphs ----------------------------------------------------- */
 
 /* Returns the set of values that two streams leave in one place: both orders where their work is
  * unordered, else one. */

@@ -50,7 +50,7 @@ static limber_format format(const char *name)
     return f;
 }
 
-/* ---- the small floats ---------------------------------------------------------------------- */
+/* ---- formats of one byte, code by code ----------------------------------------------------- */
 
 struct small {
     limber_format f;
@@ -177,6 +177,7 @@ static int overflown(const struct small *s)
     return s->f.flags & LIMBER_FORMAT_NO_INF ? sign_bit(s->f) - 1 : s->largest + 1;
 }
 
+/* Checks one value in both signs and every rounding. code: that of the value below it. */
 static void check_rounding(const struct small *s, double v, int code)
 {
     for (int negative = 0; negative < 2; negative++)
@@ -249,7 +250,7 @@ static double random_double(void)
     uint64_t code = rng();
     double v;
 
-    if (rng() % 4) /* near the limits of binary32's range */
+    if (rng() % 4) /* the whole range of binary32 and a little beyond */
         code = (code & ~(UINT64_C(0x7ff) << 52)) | (uint64_t)(1023 - 155 + rng() % 290) << 52;
     if (rng() % 4 == 0)
         code &= ~((UINT64_C(1) << (rng() % 40)) - 1);
@@ -285,7 +286,7 @@ static void f64_becomes_f32(void **state)
     }
 }
 
-/* ---- MPFR ------------------------------------------------------------------------------------ */
+/* ---- rounding checked by MPFR ---------------------------------------------------------------- */
 
 static const mpfr_rnd_t hard[] = { MPFR_RNDN, MPFR_RNDZ, MPFR_RNDU, MPFR_RNDD };
 
@@ -348,6 +349,7 @@ static struct limber_num random_num(int middle, int around)
     return x;
 }
 
+/* Checks a number's rounding to a float format against MPFR. */
 static void check_float(limber_format f, const struct limber_num *x, int mode)
 {
     unsigned char out[16];
@@ -416,7 +418,7 @@ static void carriers_hold_members(void **state)
     }
 }
 
-/* ---- double-double --------------------------------------------------------------------------- */
+/* ---- pairs of doubles ------------------------------------------------------------------------ */
 
 static void dd_is_nearest_twice(void **state)
 {
@@ -624,7 +626,7 @@ static void flags_decide_special_values(void **state)
     assert_int_equal(out, 0x7b);
 }
 
-/* ---- integers -------------------------------------------------------------------------------- */
+/* ---- conversions of integers ----------------------------------------------------------------- */
 
 static int64_t to_int(const char *name, double v, limber_rounding mode)
 {
@@ -684,7 +686,7 @@ static void integers_are_read(void **state)
     assert_true(v == 0x1.fffffffffffffp62);
 }
 
-/* ---- formats as data ------------------------------------------------------------------------- */
+/* ---- names and ranges of formats ------------------------------------------------------------- */
 
 static void names_read_back(void **state)
 {

@@ -29,6 +29,7 @@ static struct fn_args arguments(limber_function f, limber_format to)
     return limber_function_args(to, f == LIMBER_FUNCTION_CLAMP ? -1.5 : 0.01, 2.25);
 }
 
+/* Checks the value at `from`, rounded to the format in every mode, against MPFR. */
 static void check(limber_function f, limber_format format, double from)
 {
     struct fn_args a = arguments(f, format);

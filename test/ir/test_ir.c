@@ -178,7 +178,7 @@ static void text_ignores_the_locale(void **state)
     setlocale(LC_ALL, "C");
 }
 
-/* ---- refusals -------------------------------------------------------------------------------- */
+/* ---- plans that are refused ------------------------------------------------------------------ */
 
 static const struct {
     const char *text, *error;
@@ -346,7 +346,7 @@ static void invalid_built_plans_are_refused(void **state)
     limber_plan_clear(&p);
 }
 
-/* ---- mutations ------------------------------------------------------------------------------- */
+/* ---- texts changed at random ----------------------------------------------------------------- */
 
 static uint64_t seed;
 
@@ -427,6 +427,7 @@ static void mutate(char *s, size_t room)
     }
 }
 
+/* Parses and verifies a changed text; what passes must come back from printing.  Counts both. */
 static void check_mutated(const char *text, size_t *parsed, size_t *verified)
 {
     struct diag d = { 0 }, v = { 0 };
@@ -474,7 +475,7 @@ static void mutated_texts_are_survived(void **state)
     assert_true(parsed > 1000 && verified > 100);
 }
 
-/* ---- builders -------------------------------------------------------------------------------- */
+/* ---- functions that build plans -------------------------------------------------------------- */
 
 static void sweeping_orders_and_drops(void **state)
 {

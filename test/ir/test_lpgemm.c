@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* ---- configurations ------------------------------------------------------------------------ */
+/* ---- configuration files ------------------------------------------------------------------- */
 
 static const char good[] = "# the template\n"
                            "groupedCumulativeLength = 16\n"
@@ -28,6 +28,7 @@ static const char good[] = "# the template\n"
                            "[conv9]\n"
                            "targetFloatType = FP32";
 
+/* Checks that a configuration gives this unit. wanted: whether the layer is listed. */
 static void reads(const char *text, const char *layer, int wanted, const char *words)
 {
     limber_unit unit = LIMBER_UNIT_INIT, same = LIMBER_UNIT_INIT;
@@ -64,6 +65,7 @@ static void configurations_are_read(void **state)
     reads("[x]\ntargetFloatType = (1,6,9)", "x", 1, "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)");
 }
 
+/* Checks that a configuration is refused for this reason, and leaves the unit empty. */
 static void refuses(const char *text, const char *layer, const char *why)
 {
     static const limber_unit zero = LIMBER_UNIT_INIT; /* including zeros in its padding bytes */
@@ -116,7 +118,7 @@ static void bad_configurations(void **state)
                      LIMBER_STATUS_OK);
 }
 
-/* ---- retention ----------------------------------------------------------------------------- */
+/* ---- the retention of units ---------------------------------------------------------------- */
 
 static void is_near(double got, double wanted)
 {

@@ -33,6 +33,7 @@ static void same(const struct steps *a, const struct steps *b)
     }
 }
 
+/* Checks that steps, printed and read again, are the same. */
 static void come_back(const char *text, const char *const names[], int inputs)
 {
     struct steps first, second;

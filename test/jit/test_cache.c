@@ -22,6 +22,7 @@ static void save_warning(void *user, const char *line)
     snprintf(warning, sizeof warning, "%s", line);
 }
 
+/* Opens a cache folder for reading and writing; its warnings are counted. */
 static struct disk *open_disk(const char *dir, size_t limit)
 {
     const struct disk_options o = { .dir = dir,
@@ -37,6 +38,7 @@ static struct disk *open_disk(const char *dir, size_t limit)
     return disk;
 }
 
+/* Made-up facts of entry n. */
 static struct facts facts_of(unsigned n)
 {
     struct facts f = { .rows = 3, .pruned = 1, .bound = 0x1p-50, .cost = 0.5 };
@@ -48,6 +50,7 @@ static struct facts facts_of(unsigned n)
     return f;
 }
 
+/* Stores entry n with `size` bytes of code. */
 static void store(struct disk *disk, unsigned n, size_t size)
 {
     struct facts f = facts_of(n);
@@ -60,6 +63,7 @@ static void store(struct disk *disk, unsigned n, size_t size)
     free(b.data);
 }
 
+/* Loads entry n, if it is there, and checks that it is what `store` stored. */
 static bool load(struct disk *disk, unsigned n)
 {
     struct facts want = facts_of(n), got;
@@ -77,6 +81,7 @@ static bool load(struct disk *disk, unsigned n)
     return ok;
 }
 
+/* Writes the path of entry n's file. */
 static void path_of(char *path, size_t size, const char *dir, unsigned n)
 {
     struct facts f = facts_of(n);
@@ -199,6 +204,7 @@ static void expect_refused(const char *dir, const char *reason)
     limber_disk_free(disk);
 }
 
+/* Makes a cache folder with entry 1. */
 static char *with_an_entry(void)
 {
     char *dir = scratch();
@@ -418,6 +424,8 @@ static void forge(const char *dir, size_t at, bool from_end, size_t bytes)
     spill(path, data, n);
 }
 
+/* Callback of a check of the cache: counts good entries, those sealed by others, and damaged
+ * ones. */
 static int note_quality(void *user, const limber_cache_entry *e)
 {
     int *n = user;
@@ -464,6 +472,7 @@ static struct {
     size_t files, found;
 } secret;
 
+/* Callback of nftw: counts files in which the sealing key occurs. */
 static int look_for_secret(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     static unsigned char data[1 << 16];

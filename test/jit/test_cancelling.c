@@ -37,7 +37,7 @@ static int free_contexts(void **state)
     return 0;
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- matrices whose products cancel ---------------------------------------------------------- */
 
 enum operands { RANDOM, ORTHOGONAL, INVERSE, ZEROS, CENTRED, SPARSE, OPERANDS };
 static const char *const operands_names[] = { "random",      "orthogonal", "inverse",
@@ -106,6 +106,7 @@ static void make_inverse(struct rng *r, int n, double *a, double *b)
         }
 }
 
+/* Makes two n x n matrices whose products cancel, of this kind. */
 static void make(struct rng *r, enum operands data, int n, limber_format f, double *a, double *b)
 {
     const int half = n / 2;
@@ -147,8 +148,9 @@ static void make(struct rng *r, enum operands data, int n, limber_format f, doub
     round_all(b, n * n, f);
 }
 
-/* ---- trials ---------------------------------------------------------------------------------- */
+/* ---- products of these matrices -------------------------------------------------------------- */
 
+/* Computes a correct product. scalars: alpha and beta, or NULL. */
 static void multiply(limber_context *ctx, const char *scheme, int n, limber_format f, const void *a,
                      const void *b, const void *const scalars[2], void *c, limber_report *report)
 {
@@ -162,6 +164,7 @@ static void multiply(limber_context *ctx, const char *scheme, int n, limber_form
         fail_msg("%s", limber_error_text());
 }
 
+/* Checks correct products of cancelling data in every context against the interpreter. */
 static void check(struct rng *r, enum operands data, int n, const char *format)
 {
     static double a[MOST * MOST], b[MOST * MOST];

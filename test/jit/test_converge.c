@@ -49,7 +49,7 @@ static limber_report multiply(double *a, double *b, double *c, int m, int n, int
     return report;
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- how many kernels a mix of calls needs --------------------------------------------------- */
 
 enum { SIDE = 150 };
 static double a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
@@ -160,10 +160,11 @@ static void samples_of_like_data_agree(void **state)
     assert_true(others <= DRAWS / 8);
 }
 
-/* ---- costs ----------------------------------------------------------------------------------- */
+/* ---- predicted costs ------------------------------------------------------------------------- */
 
 enum { LARGE = 512 };
 
+/* Plans a product of large matrices and returns the report. */
 static limber_report planned(const double *x, const double *y, limber_contract contract)
 {
     limber_report report = LIMBER_REPORT_INIT;

@@ -63,7 +63,7 @@ static int free_contexts(void **state)
     return 0;
 }
 
-/* ---- trials ---------------------------------------------------------------------------------- */
+/* ---- random convolutions --------------------------------------------------------------------- */
 
 /* a: the image, or dy for the image's gradient; b: the filters, or dy for theirs. */
 struct trial {
@@ -198,6 +198,7 @@ static void choose_operation(struct trial *t, enum work work)
                                                                           y;
 }
 
+/* Draws shape, formats, data and contract of a trial. */
 static void choose_trial(struct rng *r, struct trial *t, enum work work)
 {
     static const enum data real[] = { DATA_unit,  DATA_spread,  DATA_tiny,
@@ -350,6 +351,8 @@ static void try_workspaces(limber_context *ctx, const struct trial *t, bool serv
     }
 }
 
+/* Draws a trial and compares all contexts with the interpreter. served: counts trials by the
+ * library's own code. */
 static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 {
     struct trial t;

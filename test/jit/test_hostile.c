@@ -9,7 +9,7 @@
 
 #include <elf.h>
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- changed kernels ------------------------------------------------------------------------- */
 
 static const uint64_t values[] = {
     0, 1, 2, 3, 8, 0x7fffffff, 0x80000000, 0xfffffff8, (uint64_t)1 << 40, UINT64_MAX, UINT64_MAX - 7
@@ -62,6 +62,8 @@ static void load(struct object_of *o, const unsigned char *bytes)
     o->tried++;
 }
 
+/* Sets fields of the structure at `at` to values that lie, alone and in pairs, and tries to load
+ * each. */
 static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, const struct field *f,
                       size_t count)
 {
@@ -79,6 +81,8 @@ static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, cons
                 }
 }
 
+/* Changes random bytes of an entry, then the fields of the object file in it, and tries to load
+ * each version. */
 static void change_fields(struct object_of *o, unsigned char *bytes)
 {
     struct rng r = { 7 };
@@ -109,6 +113,7 @@ struct entries {
     int count;
 };
 
+/* Callback for each entry of the cache: loads it, then tries changed versions of it. */
 static int each_entry(void *user, const limber_cache_entry *e)
 {
     struct entries *x = user;
@@ -172,7 +177,7 @@ static void malformed_kernels_are_read_within_bounds(void **state)
     }
 }
 
-/* ---- units ----------------------------------------------------------------------------------- */
+/* ---- units that nobody checked --------------------------------------------------------------- */
 
 static void unvalidated_units_are_refused_or_printed(void **state)
 {

@@ -20,6 +20,7 @@ struct gate {
     bool fails;
 };
 
+/* A maker that waits at the gate, then makes an entry or fails. */
 static bool gated(void *user, struct entry *e, struct diag *d)
 {
     struct gate *g = user;
@@ -44,6 +45,7 @@ struct asker {
     struct diag d;
 };
 
+/* A thread that asks for the kernel "slow", and waits for it. */
 static void *ask(void *arg)
 {
     struct asker *a = arg;
@@ -114,6 +116,7 @@ static void a_failed_compilation_is_shared_and_not_cached(void **state)
     compile_once_for_waiting_threads(true);
 }
 
+/* A thread that offers to make the kernel "slow" if nobody has. */
 static void *offer(void *arg)
 {
     struct asker *a = arg;
@@ -184,7 +187,7 @@ static void memory_is_bounded(void **state)
     limber_kernels_free(m);
 }
 
-/* ---- whole calls ----------------------------------------------------------------------------- */
+/* ---- calls that make kernels ----------------------------------------------------------------- */
 
 static void kernels_come_from_memory_then_from_disk(void **state)
 {
@@ -213,6 +216,7 @@ static void kernels_come_from_memory_then_from_disk(void **state)
     discard(dir);
 }
 
+/* Stands in for a compiler: the code is the name of the plan's scheme. */
 static bool by_scheme(const struct plan *p, const struct target *t, struct blob *out,
                       struct diag *d)
 {
@@ -228,6 +232,8 @@ struct shared_entries {
     size_t bytes; /* bytes of a plan's entry */
 };
 
+/* Callback for each entry of the cache: counts plans, which must have equal sizes, and shared
+ * code. */
 static int count_shared(void *user, const limber_cache_entry *e)
 {
     struct shared_entries *x = user;
@@ -825,6 +831,8 @@ static int count_dumped(const char *dir, bool *closed)
     return n;
 }
 
+/* Computes a product with dumps to a folder; the log must hold `reason`, or no complaint about
+ * dumps (NULL). */
 static void dump(const char *dir, const char *reason)
 {
     struct text all = { 0 };

@@ -54,7 +54,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products of floats that hold bytes ------------------------------------------------------ */
 
 enum kind { SIGNED, UNSIGNED, FEW, ZEROS, KINDS };
 
@@ -63,6 +63,7 @@ static void put(limber_format f, char *at, double x)
     limber_convert(at, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
+/* Draws a value of this kind; zeros of either sign. */
 static double value_of(struct rng *r, enum kind kind)
 {
     switch (kind) {
@@ -81,11 +82,13 @@ struct operand {
     char *data;
 };
 
+/* The index of element i, counted by rows. */
 static int64_t place_of(const struct operand *x, int64_t i)
 {
     return i / x->cols * x->row + i % x->cols * x->col;
 }
 
+/* Makes an operand of floats that hold bytes, in a random format and layout. */
 static void make(struct rng *r, struct operand *x, int64_t rows, int64_t cols)
 {
     const int64_t gap = rng_below(r, 3) ? 0 : rng_below(r, 9);
@@ -123,6 +126,7 @@ struct multiplied {
     limber_prepared *prepared[2];
 };
 
+/* Computes a product of such operands. */
 static limber_status try_run(limber_context *ctx, const struct multiplied *x,
                              limber_promise promise, char *c, limber_report *report)
 {
@@ -148,6 +152,7 @@ static void run(limber_context *ctx, const struct multiplied *x, limber_promise 
         fail_msg("%s", limber_error_text());
 }
 
+/* Draws shape, operands and result of a product. */
 static void open_product(struct rng *r, struct multiplied *x)
 {
     const int64_t gap = rng_below(r, 3) ? 0 : rng_below(r, 7);
@@ -178,6 +183,7 @@ static void expect(const struct multiplied *x, const char *want, const char *got
                      (int)x->k, (int)(i / x->to.size));
 }
 
+/* Compares products in all contexts with the interpreter's. */
 static void compare(const struct multiplied *x, limber_promise promise, int trial)
 {
     char *want = poisoned(x->bytes);
@@ -277,6 +283,7 @@ struct caller {
     char *c;
 };
 
+/* A thread that computes the product several times. */
 static void *call(void *arg)
 {
     const struct caller *k = arg;
@@ -328,8 +335,9 @@ static void prepared_operands_keep_the_bits(void **state)
     }
 }
 
-/* ---- convolutions ---------------------------------------------------------------------------- */
+/* ---- convolutions of floats that hold bytes -------------------------------------------------- */
 
+/* Computes a forward convolution, with prepared filters or an epilogue where given. */
 static void run_conv(limber_context *ctx, const limber_conv *s, const void *image,
                      const void *filters, limber_format f, limber_prepared *prepared,
                      const limber_epilogue *e, float *to)
@@ -350,6 +358,7 @@ static void run_conv(limber_context *ctx, const limber_conv *s, const void *imag
         fail_msg("%s", limber_error_text());
 }
 
+/* Allocates a dense tensor of floats that hold bytes; `spoilt`: one element does not. */
 static char *tensor(struct rng *r, limber_format f, int64_t count, enum kind kind, bool spoilt)
 {
     char *data = malloc((size_t)(count * f.size));
@@ -487,6 +496,7 @@ struct failing {
     int taken, fails_at, live;
 };
 
+/* An allocator that fails once, at a chosen request, and counts the blocks that are held. */
 static void *count_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct failing *f = user;
@@ -547,6 +557,7 @@ static void failing_allocations_keep_the_result(void **state)
     assert_int_equal(f.live, 0);
 }
 
+/* True if the way for floats that hold bytes computed the product. */
 static bool serves(const struct multiplied *x, limber_promise promise, char *c)
 {
     struct problem p = { .m = x->m,

@@ -13,6 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool shut, broken;
 
+/* Sets a flag and wakes the threads that wait for one. */
 static void set_flag(bool *what, bool value)
 {
     pthread_mutex_lock(&lock);
@@ -21,6 +22,7 @@ static void set_flag(bool *what, bool value)
     pthread_mutex_unlock(&lock);
 }
 
+/* Implements backend.compile: waits until the test lets it go on, then fails or compiles. */
 static bool gated_compile(const struct plan *p, const struct target *t, const struct dump *dump,
                           struct blob *out, struct diag *d)
 {
@@ -48,6 +50,7 @@ static bool endless_compile(const struct plan *p, const struct target *t, const 
 static struct backend gated;
 static const struct backend *const gated_list[] = { &gated, NULL };
 
+/* Opens a context whose compilations wait until the test lets them go on. */
 static limber_context *gated_context(const char *cache_dir)
 {
     limber_context *ctx;
@@ -68,7 +71,7 @@ static limber_context *gated_context(const char *cache_dir)
     return ctx;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- the product that is asked for ----------------------------------------------------------- */
 
 enum { M = 37, N = 29, K = 41, LDC = N + 3, GUARD = 12345 };
 struct case_numbers {
@@ -94,6 +97,7 @@ static void fill_numbers(struct case_numbers *x, double beta)
         }
 }
 
+/* Multiplies small integers with this wish for kernels that are not ready. */
 static limber_status multiply(limber_context *ctx, struct case_numbers *x, limber_on_miss on_miss,
                               limber_promise promise, double beta, limber_report *r)
 {
@@ -113,6 +117,7 @@ static void assert_right(const struct case_numbers *x)
     assert_memory_equal(x->c, x->want, sizeof x->c);
 }
 
+/* Repeats the product until its kernel has been compiled in the background. */
 static void wait_until_ready(limber_context *ctx, struct case_numbers *x, limber_promise promise)
 {
     limber_status s;
@@ -124,7 +129,7 @@ static void wait_until_ready(limber_context *ctx, struct case_numbers *x, limber
     assert_right(x);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- one process whose kernels are not ready ------------------------------------------------- */
 
 static void the_interpreter_serves_until_the_kernel_is_there(void **state)
 {
@@ -278,6 +283,7 @@ static void a_failed_call_restores_c(void **state)
 
 /* ---- with real kernels ----------------------------------------------------------------------- */
 
+/* A hash (FNV-1a) of the bits of n numbers. */
 static uint64_t hash(const double *x, size_t n)
 {
     uint64_t h = 14695981039346656037u;
@@ -291,6 +297,7 @@ static uint64_t hash(const double *x, size_t n)
     return h;
 }
 
+/* Multiplies random numbers and hashes the bits of the result. */
 static limber_status random_product(limber_context *ctx, int64_t n, limber_on_miss on_miss,
                                     limber_promise promise, uint64_t *bits, limber_report *r)
 {
@@ -365,6 +372,7 @@ static void *keep_compiling(void *arg)
     return NULL;
 }
 
+/* What a child process does: compiles and computes, then exits with 0. */
 static int child(limber_context *ctx, int i)
 {
     const limber_on_miss on_miss = i % 2 ? LIMBER_ON_MISS_WAIT : LIMBER_ON_MISS_GENERIC;
@@ -447,6 +455,7 @@ static void a_process_may_end_at_any_time(void **state)
     }
 }
 
+/* An exit function: the process succeeded if exactly one kernel was compiled. */
 static void at_the_end(void)
 {
     _exit(compiles == 1 ? 0 : 1);
@@ -544,6 +553,8 @@ static void kernels_are_compiled_after_the_first_thread_has_exited(void **state)
     assert_int_equal(status, 0);
 }
 
+/* A background job.  The second one ends the process with success: the test waits for it to be
+ * begun. */
 static void make_two(void *unused, const void *job)
 {
     (void)unused;
@@ -598,6 +609,7 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
 extern const char __start_compiler[], __stop_compiler[];
 static atomic_int begun, may_end, made;
 
+/* Stands for code of libLLVM: its address lies where its_code says. */
 COMPILER static void work_until_told(void)
 {
     while (!may_end)
@@ -611,6 +623,7 @@ static void open_nothing(const struct target *t)
 
 static const struct backend with_compiler = { .open = open_nothing };
 
+/* A background job that stays in the compiler until the test lets it go. */
 static void compile_until_told(void *unused, const void *job)
 {
     struct diag d = { 0 };
@@ -625,6 +638,7 @@ static void compile_until_told(void *unused, const void *job)
     made++;
 }
 
+/* A background job that works on for a while after it was told to end. */
 static void work_until_the_end(void *unused, const void *job)
 {
     (void)unused;
@@ -651,22 +665,26 @@ static void count_urgent(int signal)
     urgent++;
 }
 
+/* An exit function: the job was abandoned in the compiler. */
 static void leave_it(void)
 {
     _exit(made == 0 ? 0 : 1);
 }
 
+/* An exit function: the job ended by itself, without an urgent signal. */
 static void it_has_ended(void)
 {
     _exit(made == 1 && urgent == 0 ? 0 : 1);
 }
 
+/* An exit function: the queue can be freed while its job is still in the compiler. */
 static void free_it(void)
 {
     limber_background_free(stopped);
     _exit(made == 0 ? 0 : 1);
 }
 
+/* An exit function: a job that leaves the compiler in time is waited for. */
 static void end_it_in_time(void)
 {
     may_end = 1;
@@ -674,6 +692,7 @@ static void end_it_in_time(void)
     _exit(made == 1 ? 0 : 1);
 }
 
+/* An exit function: nobody can enter the compiler now, but the process can fork. */
 static void fork_with_it(void)
 {
     struct diag d = { 0 };
@@ -690,6 +709,7 @@ static void fork_with_it(void)
 
 static struct kernel_cache *entries;
 
+/* A maker of kernels; wait: it stays in the compiler until told to go. */
 static bool make_entry(void *wait, struct entry *e, struct diag *d)
 {
     (void)d;

@@ -40,6 +40,7 @@ static int count;
 /* Small products: by the ways that need no plan (`direct`, `pairs`), or by kernels, too. */
 enum small_products { SMALL_BY_KERNELS, SMALL_WITHOUT_PLANS };
 
+/* Adds a context that runs here to those that are compared; NULL: there is none. */
 static limber_context *add(const char *backend, limber_kernels kernels, int threads,
                            enum small_products small)
 {
@@ -114,7 +115,7 @@ static int end(void **state)
     return remove_dir(state);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products in the stated order ------------------------------------------------------------ */
 
 enum { GAP = 3 };
 
@@ -126,6 +127,7 @@ static limber_matrix matrix(const void *data, limber_format f, int64_t rows, int
                         (limber_matrix){ data, f, cols + GAP, 1 };
 }
 
+/* Elements that a matrix with gaps between lines spans, by rows or by columns. */
 static size_t count_padded(int64_t rows, int64_t cols)
 {
     return (size_t)((rows + GAP) * (cols + GAP));
@@ -564,7 +566,7 @@ static void prepared_operands_have_the_same_bits(void **state)
     }
 }
 
-/* ---- convolutions ---------------------------------------------------------------------------- */
+/* ---- convolutions in the stated order -------------------------------------------------------- */
 
 /* The index of element (n, c, h, w). */
 static int64_t place(bool nhwc, const int64_t d[4], int64_t n, int64_t c, int64_t h, int64_t w)
@@ -578,6 +580,7 @@ struct images {
     size_t size[3]; /* elements */
 };
 
+/* Random images and filters of this many channels, window and groups. */
 static struct images images(int64_t c, int64_t window, int64_t groups)
 {
     struct images t = { .s = LIMBER_CONV_INIT };
@@ -669,8 +672,9 @@ static void convolutions_have_one_order(void **state)
     }
 }
 
-/* ---- complex products ------------------------------------------------------------------------ */
+/* ---- complex products in the stated order ---------------------------------------------------- */
 
+/* The element of a complex product in the stated order. */
 static void complex_element(const double *a, int64_t step_a, int conj_a, const double *b,
                             int64_t step_b, int conj_b, int64_t k, double out[2])
 {
@@ -744,8 +748,9 @@ static void complex_products_have_one_order(void **state)
     }
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- calls for which no order is stated ------------------------------------------------------ */
 
+/* Checks that a call is refused with this text. */
 static void refuse(const char *a, const char *b, const char *c, const char *scheme,
                    const char *text)
 {
@@ -782,7 +787,7 @@ static void calls_without_an_order_are_refused(void **state)
                      LIMBER_STATUS_NO_SCHEME);
 }
 
-/* ---- order 1 --------------------------------------------------------------------------------- */
+/* ---- version 1 of the order ------------------------------------------------------------------ */
 
 /* Computes number i by a formula: 24 bits, some binades. */
 static void number(limber_format f, char *to, uint64_t i)

@@ -27,6 +27,7 @@ static limber_context *context[MOST], *interp;
 static int contexts;
 static bool emulates; /* a context needs AMX, which this CPU lacks and the test emulates */
 
+/* Adds a context to those that are compared. */
 static limber_context *add(limber_kernels kernels, int threads)
 {
     limber_config config = LIMBER_CONFIG_INIT;
@@ -40,6 +41,7 @@ static limber_context *add(limber_kernels kernels, int threads)
     return context[contexts++];
 }
 
+/* Adds a context for each instruction set that the CPU has or the test can emulate. */
 static void add_targets(void)
 {
 #ifdef LIMBER_HAVE_LLVM
@@ -88,7 +90,7 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-/* ---- problems -------------------------------------------------------------------------------- */
+/* ---- random convolutions --------------------------------------------------------------------- */
 
 static const struct kind {
     limber_promise promise;
@@ -124,6 +126,7 @@ struct work {
     bool adds;
 };
 
+/* Draws a convolution: groups, layout, strides, padding and, rarely, depth. */
 static void make_geometry(limber_conv *s, struct rng *r)
 {
     *s = (limber_conv)LIMBER_CONV_INIT;
@@ -155,6 +158,7 @@ static void make_geometry(limber_conv *s, struct rng *r)
              s->w + s->pad[2] + s->pad[3] < s->dilate[1] * (s->s - 1) + 1);
 }
 
+/* Draws an element of this kind. */
 static double number(const struct kind *k, limber_format f, struct rng *r)
 {
     double x = (double)rng_below(r, 1 << 30) / (1 << 29) - 1;
@@ -169,6 +173,7 @@ static double number(const struct kind *k, limber_format f, struct rng *r)
     return rng_below(r, 8) ? x : ldexp(x, 40 * (int)rng_below(r, 2));
 }
 
+/* Draws a convolution, its tensors and scalars. */
 static void make(struct work *w, const struct kind *k, struct rng *r)
 {
     static const limber_operation operations[] = { LIMBER_OPERATION_CONV_FORWARD,
@@ -205,6 +210,7 @@ static void make(struct work *w, const struct kind *k, struct rng *r)
     }
 }
 
+/* Computes the convolution with beta = -1; returns the result. */
 static char *run(limber_context *ctx, const struct work *w)
 {
     size_t bytes = (size_t)w->count[2] * w->f[2].size;
@@ -230,6 +236,7 @@ static char *run(limber_context *ctx, const struct work *w)
     return c;
 }
 
+/* Compares two results; on a difference describes the convolution. */
 static void compare(const struct work *w, const limber_context *ctx, const char *got,
                     const char *want)
 {

@@ -21,6 +21,7 @@
 
 static limber_context *prebuilt, *specialised, *direct;
 
+/* Makes a context. small: size up to which products need no plan. */
 static limber_context *context(limber_kernels kernels, int threads, int small)
 {
     limber_config config = LIMBER_CONFIG_INIT;
@@ -59,7 +60,7 @@ static void need_prebuilt(void)
         skip();
 }
 
-/* ---- the same bits --------------------------------------------------------------------------- */
+/* ---- prebuilt kernels have the bits of compiled ones ----------------------------------------- */
 
 /* Operands of a product; both results start from C0. */
 struct drawn {
@@ -70,6 +71,7 @@ struct drawn {
     double scalar[4];
 };
 
+/* Describes a matrix with gaps, stored by rows, or by columns (`across`). */
 static limber_matrix matrix_of(limber_format f, void *data, int64_t rows, int64_t cols, bool across)
 {
     return (limber_matrix){ data, f, across ? 1 : cols + 1, across ? rows + 2 : 1 };
@@ -87,6 +89,7 @@ static const void *scalar(struct rng *r, limber_format f, void *to)
     return to;
 }
 
+/* Draws a product's sizes, layouts, operands and scalars. */
 static void draw(struct drawn *p, struct rng *r, const char *const formats[3],
                  const limber_contract *contract, int most)
 {
@@ -121,6 +124,7 @@ static void clear(struct drawn *p)
     free(p->c[1]);
 }
 
+/* Computes in two contexts and compares the bits. */
 static void compare(struct drawn *p, limber_context *one, limber_context *other)
 {
     limber_status first = limber_run(one, &p->problem, NULL), second;
@@ -254,6 +258,7 @@ static void test_conv_bits(void **state)
 
 /* ---- the origin of kernels ------------------------------------------------------------------- */
 
+/* Computes an n x n product by ozaki2 and returns the report. */
 static limber_report report_of(limber_context *ctx, int64_t n)
 {
     double *a = calloc((size_t)(n * n), 8), *c = calloc((size_t)(n * n), 8);
@@ -325,6 +330,7 @@ struct user {
     void *c;
 };
 
+/* A thread that computes the product 200 times; returns NULL if all succeed. */
 static void *use(void *arg)
 {
     struct user *u = arg;

@@ -27,6 +27,7 @@ static struct mask scan(const void *data, int64_t line, int64_t p, limber_format
     return m;
 }
 
+/* Checks that two scans found the same in the whole matrix, in lines and in rows of tiles. */
 static void same_lines(const struct mask *a, const struct mask *b)
 {
     assert_int_equal(a->zero, b->zero);
@@ -177,6 +178,7 @@ static void test_single_value(void **state)
         }
 }
 
+/* Draws the geometry of a convolution of any direction. */
 static struct conv draw_geometry(struct rng *r)
 {
     struct conv c = { .geometry = { .groups = 1 + rng_below(r, 2),

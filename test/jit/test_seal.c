@@ -10,7 +10,7 @@
 
 static char why[240];
 
-/* ---- the hash -------------------------------------------------------------------------------- */
+/* ---- the hash of a seal ---------------------------------------------------------------------- */
 
 /* From the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
 static void the_hash_is_siphash(void **state)
@@ -50,8 +50,9 @@ static void the_hash_is_siphash(void **state)
     }
 }
 
-/* ---- the key --------------------------------------------------------------------------------- */
+/* ---- the key file ---------------------------------------------------------------------------- */
 
+/* Writes a key file of `size` equal bytes with these permissions. */
 static void spoil(const char *path, size_t size, mode_t mode)
 {
     FILE *f = fopen(path, "w");

@@ -29,11 +29,13 @@ struct trial {
     size_t bytes; /* bytes of each matrix */
 };
 
+/* Elements from the first to the last of a matrix with these strides. */
 static int64_t count_spanned(struct strides s, int64_t rows, int64_t cols)
 {
     return (rows - 1) * s.row + (cols - 1) * s.col + 1;
 }
 
+/* Draws strides of a matrix by rows or by columns, with up to two elements between lines. */
 static struct strides rows_or_columns(struct rng *r, int64_t rows, int64_t cols)
 {
     int64_t more = rng_below(r, 3);
@@ -42,6 +44,7 @@ static struct strides rows_or_columns(struct rng *r, int64_t rows, int64_t cols)
                              (struct strides){ 1, rows + more };
 }
 
+/* Draws shape, layouts and operands of a product; sizes up to `most`. */
 static struct trial draw(struct rng *r, int most)
 {
     const int64_t m = 1 + rng_below(r, most), n = 1 + rng_below(r, most),
@@ -115,6 +118,7 @@ static char *result_of(limber_context *ctx, const struct trial *p, limber_report
     return c;
 }
 
+/* Compares the bits of two results, and frees the second. */
 static void same(const struct trial *p, const char *want, char *got)
 {
     const struct fixed *f = &p->shape.fixed;
@@ -125,8 +129,9 @@ static void same(const struct trial *p, const char *want, char *got)
     free(got);
 }
 
-/* ---- bits ------------------------------------------------------------------------------------ */
+/* ---- functions have the bits of kernels ------------------------------------------------------ */
 
+/* Waits until the function for a shape has been compiled in the background. */
 static void await(limber_context *ctx, const struct product_shape *s)
 {
     while (!limber_shape_code(ctx, s, often))
@@ -261,7 +266,7 @@ static void addresses_are_checked_in_each_call(void **state)
     limber_destroy(ctx);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table of functions ------------------------------------------------------------------ */
 
 static atomic_int made;
 static atomic_bool fails;
@@ -271,6 +276,7 @@ static void write_nothing(const void *a, const void *b, void *c)
     (void)a, (void)b, (void)c;
 }
 
+/* Stands in for the compiler of functions: counts, and fails if the test says so. */
 static bool make_function(const struct plan *p, const struct target *t, const struct fixed *f,
                           const struct dump *dump, struct blob *out, struct diag *d)
 {
@@ -282,6 +288,7 @@ static bool make_function(const struct plan *p, const struct target *t, const st
     return out->data != NULL;
 }
 
+/* Stands in for the loader: the function writes nothing, so that its use is seen in C. */
 static bool load_function(const unsigned char *data, size_t size, struct function **out,
                           void **entry, struct diag *d)
 {
@@ -399,7 +406,7 @@ static void modes(void **state)
     limber_destroy(ctx);
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads that share functions ------------------------------------------------------------ */
 
 enum { THREADS = 4, PRODUCTS = 300 };
 
@@ -416,6 +423,7 @@ struct thread {
     int wrong;
 };
 
+/* A thread that computes random ones of the products, and asks for functions of the first 20. */
 static void *run_thread(void *arg)
 {
     struct thread *t = arg;

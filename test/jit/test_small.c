@@ -56,13 +56,17 @@ static int free_contexts(void **state)
     return 0;
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- random matrices ------------------------------------------------------------------------- */
 
-/* The contents of one matrix: few or many binades, integers, pairs that cancel, zeros, NaN. */
+/* Contents of one matrix. binades: of the elements, around 2^middle; bits: 0, or elements are
+ * integers of so many bits; cancels: elements cancel in pairs; zeros: one in so many is zero;
+ * specials: some are infinite or NaN. */
 struct kind {
     int binades, middle, bits, cancels, zeros, specials;
 };
 
+/* Draws the kind of a product's numbers: ranges of exponents, and how many are zero, cancel or are
+ * not finite. */
 static struct kind draw_kind(struct rng *r, bool specials)
 {
     static const int ranges[] = { 1, 8, 40, 300, 2100, 9000 };
@@ -78,6 +82,7 @@ static struct kind draw_kind(struct rng *r, bool specials)
     return k;
 }
 
+/* Draws an element of this kind. */
 static void element(struct rng *r, const struct kind *k, limber_format f, char *to)
 {
     double x = 2 * rng_unit(r) - 1;
@@ -105,6 +110,8 @@ static void element(struct rng *r, const struct kind *k, limber_format f, char *
     }
 }
 
+/* Fills a matrix; where pairs cancel, every second element repeats the one before, negated on one
+ * side. */
 static void fill_kind(struct rng *r, const struct kind *k, limber_format f, char *to, int64_t count,
                       bool negative)
 {
@@ -119,8 +126,9 @@ static void fill_kind(struct rng *r, const struct kind *k, limber_format f, char
     }
 }
 
-/* ---- trials ---------------------------------------------------------------------------------- */
+/* ---- products of many sizes and layouts ------------------------------------------------------ */
 
+/* Checks that two results have the same bits, NaNs aside. */
 static void compare(const char *got, const char *want, int64_t count, limber_format f,
                     const char *what, int trial)
 {
@@ -132,6 +140,7 @@ static void compare(const char *got, const char *want, int64_t count, limber_for
     }
 }
 
+/* Compares a small product in all contexts with the exact sums. */
 static void check_one(struct rng *r, const char *const *formats, int count, const char *scheme,
                       int trial)
 {

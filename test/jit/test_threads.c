@@ -18,7 +18,8 @@ struct tally {
     int workers;
 };
 
-static void count(void *arg, int64_t task, int worker)
+/* The pool's task: notes that it ran, and checks the worker's number. */
+static void note_task(void *arg, int64_t task, int worker)
 {
     struct tally *t = arg;
 
@@ -27,6 +28,7 @@ static void count(void *arg, int64_t task, int worker)
         t->bad_worker = 1;
 }
 
+/* Runs tasks on the pool and checks that each is done once, by a worker that exists. */
 static void run_once(struct pool *p, int tasks)
 {
     struct runner r = limber_pool_runner(p);
@@ -34,7 +36,7 @@ static void run_once(struct pool *p, int tasks)
 
     assert_non_null(t);
     t->workers = r.workers;
-    r.run(r.self, tasks, count, t);
+    r.run(r.self, tasks, note_task, t);
     for (int i = 0; i < TASKS; i++)
         if (t->done[i] != (i < tasks))
             fail_msg("task %d of %d was done %d times", i, tasks, t->done[i]);
@@ -61,6 +63,7 @@ struct meeting {
     pthread_barrier_t at;
 };
 
+/* A task that ends only when every worker has begun one. */
 static void meet(void *arg, int64_t task, int worker)
 {
     struct meeting *m = arg;
@@ -86,6 +89,7 @@ static void ask_cpus(void *arg, int64_t task, int worker)
     pthread_barrier_wait(&c->meeting.at);
 }
 
+/* Asks each worker once for the CPUs it may run on. */
 static void ask(struct pool *p, struct cpus *c)
 {
     struct runner r = limber_pool_runner(p);
@@ -210,6 +214,7 @@ struct alone {
     pthread_t caller;
 };
 
+/* A task that counts if it does not run on the caller's thread. */
 static void is_single_thread(void *arg, int64_t task, int worker)
 {
     struct alone *a = arg;
@@ -219,6 +224,7 @@ static void is_single_thread(void *arg, int64_t task, int worker)
         a->region->on_other_threads++;
 }
 
+/* A thread of the caller's own parallel region, in which the pool must not spread tasks. */
 static void in_region(void *arg)
 {
     struct region *g = arg;
@@ -409,6 +415,7 @@ static void fill_bytes(unsigned char *data, size_t size, size_t width)
     }
 }
 
+/* Checks that a product has the same bits with one thread and with several. */
 static void same_bits(const char *in, const char *out, limber_promise promise, int64_t K)
 {
     enum { M = 133, N = 271 };

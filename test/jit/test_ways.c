@@ -13,7 +13,7 @@ struct windows;
 struct unpacked;
 extern const struct backend limber_backend_llvm;
 
-/* ---- counters -------------------------------------------------------------------------------- */
+/* ---- backends' functions, counted ------------------------------------------------------------ */
 
 enum code { VECTORS, DIRECT, DEPTHWISE, SMALL, NARROW, WINDOWS, UNPACKED, LAUNCH, CODES };
 static atomic_int counts[CODES];
@@ -122,7 +122,7 @@ static limber_context *make(const char *ways)
     return ctx;
 }
 
-/* ---- problems -------------------------------------------------------------------------------- */
+/* ---- the problem of an example --------------------------------------------------------------- */
 
 enum contents { REAL, BYTES, UNLIKE, INTEGERS };
 
@@ -185,6 +185,7 @@ static const limber_conv shape = { .size = sizeof shape,
                                    .pad = { 1, 1, 1, 1 },
                                    .dilate = { 1, 1 } };
 
+/* Draws element i of `all` of an operand with these contents. */
 static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t all)
 {
     const int64_t byte = (int64_t)((*seed = *seed * 6364136223846793005u + 1) >> 57) - 64;
@@ -207,6 +208,7 @@ struct operands {
     limber_conv conv;
 };
 
+/* Allocates an operand with these contents. */
 static char *filled(const char *format, enum contents data, int64_t count, uint64_t seed)
 {
     const limber_format f = named(format);
@@ -222,6 +224,7 @@ static char *filled(const char *format, enum contents data, int64_t count, uint6
     return to;
 }
 
+/* Allocates the operands of an example, and states its problem. */
 static void begin(const struct example *e, struct operands *o)
 {
     const limber_conv *s = &shape;
@@ -247,8 +250,9 @@ static void begin(const struct example *e, struct operands *o)
                                (limber_output){ o->memory[2], to, e->n, 1 });
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- each way runs its own code -------------------------------------------------------------- */
 
+/* The set of codes that were called, one bit each. */
 static int codes_that_ran(void)
 {
     int ran = 0;

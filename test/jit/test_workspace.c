@@ -18,6 +18,7 @@ static struct {
     size_t held, peak; /* bytes */
 } counter = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* An allocator that counts bytes: the size of a block is kept in front of it. */
 static void *counted_alloc(void *user, size_t bytes, size_t alignment)
 {
     char *p = alignment <= COUNTED ?
@@ -64,7 +65,7 @@ static limber_context *context_of(size_t limit, int threads)
     return ctx;
 }
 
-/* ---- every scheme ---------------------------------------------------------------------------- */
+/* ---- memory that each scheme takes ----------------------------------------------------------- */
 
 static const struct way {
     const char *in, *out, *scheme;

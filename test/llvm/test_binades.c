@@ -21,7 +21,7 @@ extern const struct backend limber_backend_llvm;
 
 enum { K = 5, COLUMNS = 13, EDGE = 10, STEP = 27 };
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers of a given binade --------------------------------------------------------------- */
 
 static bool is_integer(limber_format f)
 {
@@ -34,11 +34,14 @@ static int lowest_exponent(limber_format f)
     return limber_format_emin(f);
 }
 
+/* The greatest exponent drawn: one less for integers, whose greatest one occurs only in -2^(n-1) or
+ * without sign. */
 static int highest_exponent(limber_format f)
 {
     return is_integer(f) ? limber_format_emax(f) - 1 : limber_format_emax(f);
 }
 
+/* The exponent nearest to e that numbers of f have. */
 static int clamp_exponent(limber_format f, int e)
 {
     return e < lowest_exponent(f)  ? lowest_exponent(f) :
@@ -71,6 +74,7 @@ static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
         limber_num_encode(to, f, &x, 0, LIMBER_ROUND_ZERO);
 }
 
+/* Negates a number in place; a pair of doubles in both of its parts. */
 static void negate(limber_format f, char *x)
 {
     uint64_t v = 0;
@@ -86,7 +90,7 @@ static void negate(limber_format f, char *x)
         x[15] ^= (char)0x80;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- sweeps: products of rows and columns of given binades ----------------------------------- */
 
 static const struct pair {
     const char *a, *b, *c;
@@ -147,6 +151,7 @@ struct sweep {
     char *a, *b, *c0, alpha[16], beta[16];
 };
 
+/* How often each test is repeated with other numbers. */
 static int rounds(void)
 {
     const char *s = getenv("LIMBER_TEST_BINADES");
@@ -180,6 +185,8 @@ static void choose_rows(struct sweep *s, struct rng *r)
     s->m = s->most && s->m > s->most ? s->most : s->m;
 }
 
+/* Chooses a binade for each column of B: 2^0 and the next ones; for the last four columns the
+ * lowest, one near it, the highest, and the inverse of half its exponent. */
 static void choose_columns(struct sweep *s, struct rng *r)
 {
     int half = highest_exponent(s->fb) / 2;
@@ -238,6 +245,8 @@ static void make(struct sweep *s, struct rng *r)
                 (enum look)rng_below(r, LOOKS), s->c0 + (size_t)(i * COLUMNS + j) * sc);
 }
 
+/* Draws alpha and beta near 1; FAR: alpha has half the exponent of the least or of the greatest
+ * number. */
 static void make_scalars(struct sweep *s, struct rng *r)
 {
     limber_format f = is_integer(s->fc) ? named("i64") : s->fc;
@@ -248,6 +257,7 @@ static void make_scalars(struct sweep *s, struct rng *r)
     put(r, f, clamp_exponent(f, is_integer(f) ? 2 : 0), FULL, s->beta);
 }
 
+/* Alpha as the sweep's kind of scalars has it; NULL: 1. beta_of does likewise; NULL: 0. */
 static const void *alpha_of(const struct sweep *s)
 {
     return s->scalars == PLAIN || s->scalars == BETA ? NULL : s->alpha;
@@ -271,6 +281,8 @@ static size_t result_bytes(const struct sweep *s)
     return (size_t)(s->m * COLUMNS) * s->fc.size;
 }
 
+/* Computes the sweep's product in a context.  C holds c0 before if beta is used, otherwise
+ * poison. */
 static limber_status multiply(limber_context *ctx, const struct sweep *s, char *c,
                               limber_report *report)
 {
@@ -291,6 +303,8 @@ static limber_status multiply(limber_context *ctx, const struct sweep *s, char *
                        (limber_output){ c, s->fc, COLUMNS, 1 }, report);
 }
 
+/* Prints the element `at` of a result in hexadecimal with its operands' binades. want: what was
+ * expected, or NULL. */
 static void say(const struct sweep *s, const char *where, int at, const char *got, const char *want)
 {
     char name[3][40];
@@ -360,7 +374,7 @@ static long check_values(const struct sweep *s, const char *c, struct rng *r)
     return checked;
 }
 
-/* ---- contexts -------------------------------------------------------------------------------- */
+/* ---- contexts of all instruction sets -------------------------------------------------------- */
 
 static const char *target_text;
 
@@ -428,7 +442,7 @@ static int close_contexts(void **state)
     return 0;
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- the tests ------------------------------------------------------------------------------- */
 
 struct tally {
     long ran, checked, refused;

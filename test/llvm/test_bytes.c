@@ -55,6 +55,7 @@ static int32_t weight_at(const struct code *code, const int8_t *word, int q)
     return wide;
 }
 
+/* Draws filters and image. 16-bit channels hold 8-bit weights, and pixels from -128 to 255. */
 static void fill_words(const struct code *code, struct rng *r)
 {
     for (size_t i = 0; i < sizeof filters; i++)
@@ -73,6 +74,7 @@ static void fill_words(const struct code *code, struct rng *r)
     }
 }
 
+/* The sum for a pixel and a filter, by a plain loop. */
 static int32_t sum_of(const struct code *code, const struct byte_strip *s, int64_t pixel,
                       int64_t filter)
 {
@@ -85,6 +87,8 @@ static int32_t sum_of(const struct code *code, const struct byte_strip *s, int64
     return sum;
 }
 
+/* Runs the code on a strip: sums within the strip's pixels and filters must be right, and the rest
+ * of `to` untouched. */
 static void check(const struct code *code, const struct byte_strip *s)
 {
     memset(to, 0x5a, sizeof to);
@@ -99,6 +103,8 @@ static void check(const struct code *code, const struct byte_strip *s)
         }
 }
 
+/* Tries all numbers of pixels and units, with random offsets of pixels and words, and with pixels
+ * whose highest bits the code inverts. */
 static void sums_are_right(const struct code *code)
 {
     struct rng r = { 5 };
@@ -204,6 +210,7 @@ static void planes_are_right(const struct code *code)
         }
 }
 
+/* Tests the code of each instruction set that this CPU has. */
 static void all_codes(void **state)
 {
     const struct {

@@ -30,7 +30,7 @@ struct code_range limber_llvm_code(void);
 enum { PART = 16 }; /* files of one part, for each machine */
 enum { FINE = 0, LATE = 1, BROKEN = 2, NO_COMPILER = 77 };
 
-/* ---- registrations --------------------------------------------------------------------------- */
+/* ---- counting libLLVM's registrations -------------------------------------------------------- */
 
 static int registered; /* destructors registered by libLLVM since it was opened */
 static uintptr_t last;
@@ -54,7 +54,7 @@ __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *)
     return real(function, arg, library);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- compiling kernels for all machines ------------------------------------------------------ */
 
 struct run {
     struct target target;
@@ -62,6 +62,8 @@ struct run {
     int compiled, late;
 };
 
+/* Counts a kernel that was compiled, and reports it if libLLVM registered destructors meanwhile.
+ * before: registrations before it. */
 static void count_registration(struct run *r, const char *what, int before)
 {
     r->compiled++;
@@ -122,6 +124,8 @@ static void compile_functions(struct run *r)
     }
 }
 
+/* Compiles one part of the test files, and some functions for one shape, for a target; returns the
+ * child's exit status. */
 static int compile_all(size_t number)
 {
     struct run r = { .number = number };
@@ -141,6 +145,7 @@ static int compile_all(size_t number)
     return r.late ? LATE : FINE;
 }
 
+/* Each target has a child process, which libLLVM registers its destructors in anew. */
 static void kernels_register_no_destructors(void **state)
 {
     int failed = 0;

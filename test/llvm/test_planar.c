@@ -17,6 +17,7 @@ enum { CONTEXTS = 3 };
 
 static limber_context *context[CONTEXTS];
 
+/* Opens a context with one thread, one with three, and the interpreter. */
 static int set_up(void **state)
 {
     static const char *const backends[] = { NULL, NULL, "interp" };
@@ -67,6 +68,7 @@ static void make(struct rng *r, limber_conv *s, int64_t out[2])
     } while (s->n * out[0] * out[1] < 130 || out[0] * out[1] > 900);
 }
 
+/* Allocates `count` random numbers of format f. */
 static char *numbers(struct rng *r, limber_format f, int64_t count)
 {
     char *data = malloc((size_t)count * f.size);

@@ -40,6 +40,7 @@ static double value(struct rng *r, limber_format f, int kind)
     }
 }
 
+/* Allocates `count` random numbers of format f. kind: of the reals, as in value. */
 static char *elements(struct rng *r, limber_format f, size_t count, int kind)
 {
     double *v = malloc((count + 1) * sizeof *v);
@@ -54,12 +55,14 @@ static char *elements(struct rng *r, limber_format f, size_t count, int kind)
     return p;
 }
 
+/* Describes a dense matrix that is stored by rows, or by columns. */
 static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
                             bool transposed)
 {
     return (limber_matrix){ data, f, transposed ? 1 : cols, transposed ? rows : 1 };
 }
 
+/* Draws a format for results of products in format f. */
 static limber_format result_of(struct rng *r, limber_format f)
 {
     if (is_integer(f))

@@ -34,6 +34,7 @@ static const struct {
 static const enum data kinds[] = { DATA_unit, DATA_ties,    DATA_spread, DATA_zeros,
                                    DATA_tiny, DATA_special, DATA_nothing };
 
+/* Opens a context with one thread; returns NULL, and prints why, if there is none. */
 static limber_context *make(const char *backend, limber_kernels kernels)
 {
     limber_config config = LIMBER_CONFIG_INIT;
@@ -52,6 +53,8 @@ struct scene {
     char a[M * K * 8], b[K * N * 8], c0[M * ROW * 8], want[M * ROW * 8], got[M * ROW * 8];
 };
 
+/* Computes a correct product by a scheme. scalar: alpha and beta; c: also the C that is added
+ * to. */
 static bool multiply(limber_context *ctx, const char *scheme, limber_format of, limber_format to,
                      const struct scene *s, const double *scalar, char *c)
 {

@@ -49,8 +49,10 @@ static struct {
     const struct target *target;
 } model;
 
-/* ---- the pool -------------------------------------------------------------------------------- */
+/* ---- a model of the pool --------------------------------------------------------------------- */
 
+/* The worker whose tasks so far end first; -1: no worker has any left. at: its time; done: it found
+ * no task. */
 static int first_idle(const double *at, const bool *done, int workers)
 {
     int first = -1;
@@ -74,6 +76,8 @@ static int64_t next_task(int64_t (*share)[2], int workers, int w)
     return -1;
 }
 
+/* Simulates a run of tasks of these durations on the pool, and adds its cost to the sum.  `before`:
+ * when all workers but the last had ended. */
 static void add_run(const double *task, int64_t tasks)
 {
     int workers = tasks < WORKERS ? (int)tasks : WORKERS, w;
@@ -102,6 +106,7 @@ static void add_run(const double *task, int64_t tasks)
     model.sum.runs++;
 }
 
+/* Adds the caller's time for so many small items, in which no other thread works. */
 static void add_caller(double items)
 {
     model.sum.work += items * handled;
@@ -109,8 +114,9 @@ static void add_caller(double items)
     model.sum.alone += items * handled;
 }
 
-/* ---- a launch -------------------------------------------------------------------------------- */
+/* ---- prices of a launch ---------------------------------------------------------------------- */
 
+/* Stands in for a kernel's function that packs: notes the task's price instead. */
 static void price_pack(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
@@ -132,6 +138,7 @@ static void price_pack(struct kernel_call *c, int64_t task)
                    (double)(o->scale ? o->lines : 0) / 4);
 }
 
+/* Stands in for a kernel's function that multiplies one block: notes its price instead. */
 static void price_block(struct kernel_call *c, int64_t task, char *scratch)
 {
     const struct kernel_config *f = c->config;
@@ -144,6 +151,7 @@ static void price_block(struct kernel_call *c, int64_t task, char *scratch)
                                 (c->stores ? 0 : rows * cols * f->accumulators * stored);
 }
 
+/* Stands in for the pool: has each task noted, then simulates the run. */
 static void price_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
@@ -161,6 +169,8 @@ static double products_of(const struct call *c)
     return (double)c->m * (double)c->n * (double)c->k;
 }
 
+/* Stands in for the backend's launch: the real one runs, with functions that note prices.  A launch
+ * within a batch is priced as a whole. */
 static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct runner runner = { WORKERS, price_run, NULL };
@@ -182,6 +192,7 @@ static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
     return true;
 }
 
+/* Stands in for the code of small products, which run only as tasks of a batch. */
 static bool price_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
                          int size, const void *a, const void *b, void *c)
 {
@@ -193,7 +204,7 @@ static bool price_direct(const struct fixed *f, const struct scaling *x, const s
     return true;
 }
 
-/* ---- scans ----------------------------------------------------------------------------------- */
+/* ---- prices of scans ------------------------------------------------------------------------- */
 
 static double scan_task, scan_lines;
 
@@ -212,6 +223,7 @@ static void scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int)
     free(task);
 }
 
+/* Prices the scan of an operand. */
 static void add_scan(const struct view *v, limber_format f, int64_t lines, int64_t length)
 {
     const struct runner runner = { WORKERS, scan_run, NULL };
@@ -225,7 +237,7 @@ static void add_scan(const struct view *v, limber_format f, int64_t lines, int64
     limber_mask_clear(&m);
 }
 
-/* ---- machines -------------------------------------------------------------------------------- */
+/* ---- machines and shapes --------------------------------------------------------------------- */
 
 /* All have prebuilt kernels, none of which is run. */
 static const char *const machines[] = {
@@ -243,7 +255,7 @@ static const char *const machines[] = {
     "rate.i8=1.2e12 rate.exact=7e8 rate.model=1.6e10",
 };
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- whole products, priced ------------------------------------------------------------------ */
 
 static const struct work {
     const char *name, *f, *result;
@@ -314,6 +326,7 @@ static void price_product(limber_context *ctx, const struct work *w, const struc
 static struct backend priced_backend;
 static const struct backend *const priced_list[] = { &priced_backend, NULL };
 
+/* Opens a context for this machine's description, in which launches are priced and not computed. */
 static limber_context *priced_context(const char *machine)
 {
     limber_context *ctx;
@@ -341,6 +354,8 @@ static limber_context *priced_context(const char *machine)
     return ctx;
 }
 
+/* Checks all shapes on one machine: share of the time in which threads work, and share in which one
+ * works alone. */
 static void machine_is_busy(size_t machine)
 {
     limber_context *ctx = priced_context(machines[machine]);
@@ -380,8 +395,9 @@ static void threads_are_busy(void **state)
     limber_poisons = poisons;
 }
 
-/* ---- the bits -------------------------------------------------------------------------------- */
+/* ---- bits with many threads ------------------------------------------------------------------ */
 
+/* Opens a context with the library's own kernels; skips the test if there are none. */
 static limber_context *context_of(int threads)
 {
     limber_context *ctx;
@@ -397,6 +413,7 @@ static limber_context *context_of(int threads)
     return ctx;
 }
 
+/* Allocates and computes a product of dense matrices. */
 static void *result_of(limber_context *ctx, const struct work *w, const struct shape *s,
                        const void *a, const void *b)
 {
@@ -413,6 +430,7 @@ static void *result_of(limber_context *ctx, const struct work *w, const struct s
     return c;
 }
 
+/* Compares the bits of a product in a context of one thread and in one of many. */
 static void compare(limber_context *one, limber_context *many, const struct work *w,
                     const struct shape *s)
 {

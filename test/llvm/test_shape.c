@@ -19,6 +19,7 @@ static const limber_contract native = { .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_NATIVE,
                                         .scheme = "native" };
 
+/* Opens a context with one thread. cache, dump: folders; "": none. */
 static limber_context *open_context(const char *backend, const char *cache, const char *dump)
 {
     limber_context *ctx;
@@ -47,6 +48,7 @@ struct map_guarded {
     size_t bytes;
 };
 
+/* Allocates bytes that end where a page begins that may not be touched. */
 static struct map_guarded map_guarded(size_t bytes)
 {
     struct map_guarded g = { .bytes = bytes };
@@ -255,6 +257,8 @@ static const struct {
                 "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.exact=1e8" },
 };
 
+/* Plans a native product of this shape and format in the stated order's chains of `chunk`
+ * products. */
 static void plan_of(struct plan *p, const char *format, const struct fixed *f, int chunk)
 {
     struct text t = { 0 };
@@ -294,6 +298,8 @@ static double element(const struct fixed *f, const double *a, const double *b, i
     return f->add ? total + *c0 : total;
 }
 
+/* Compiles a function for a target's instructions, runs it here and compares with plain loops.
+ * chunk: products in a chain. */
 static void on_target(const struct target *t, const struct fixed *f, int chunk, struct rng *r)
 {
     static double a[64 * 64], b[64 * 64], c[64 * 64], d[64 * 64];
@@ -359,19 +365,21 @@ static void chains_on_every_target(void **state)
     }
 }
 
-/* ---- contexts -------------------------------------------------------------------------------- */
+/* ---- functions in a context: threads, cache, dump -------------------------------------------- */
 
 static limber_matrix rows_of(int64_t cols)
 {
     return (limber_matrix){ NULL, named("f64"), cols, 1 };
 }
 
+/* Asks for the function that multiplies dense n x n matrices of doubles. */
 static limber_status ask(limber_context *ctx, int n, limber_kernel *f)
 {
     return limber_bind_shape(ctx, &native, n, n, n, rows_of(n), rows_of(n), output_of(rows_of(n)),
                              LIMBER_ACCUMULATE_NONE, f);
 }
 
+/* Checks a function by a product with the identity matrix. */
 static void identity(limber_kernel f, int n)
 {
     double a[32 * 32] = { 0 }, b[32 * 32], c[32 * 32];
@@ -391,6 +399,7 @@ struct worker {
     limber_kernel got[SHAPES];
 };
 
+/* A thread that asks for functions of all sizes and calls each. */
 static void *ask_all(void *arg)
 {
     struct worker *w = arg;
@@ -422,6 +431,7 @@ static void threads_get_one_function(void **state)
     limber_destroy(ctx);
 }
 
+/* Callback for each entry of the cache: overwrites two bytes near the end of its file. */
 static int damage(void *user, const limber_cache_entry *e)
 {
     char path[4200];
@@ -466,6 +476,7 @@ static void functions_are_cached_on_disk(void **state)
     discard(dir);
 }
 
+/* Callback of nftw: counts those of a dump's files that each compilation writes once. */
 static int count_file(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     const char *name = path + ftw->base;
@@ -513,7 +524,7 @@ static void functions_in_use_are_not_dropped(void **state)
     limber_destroy(ctx);
 }
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- requests that are refused --------------------------------------------------------------- */
 
 struct request {
     limber_contract contract;
@@ -522,6 +533,8 @@ struct request {
     int add;
 };
 
+/* Checks that a request is refused with this status and text, and that the function is then
+ * NULL. */
 static void refused(limber_context *ctx, struct request r, limber_status want, const char *text)
 {
     limber_kernel f = (limber_kernel)(void (*)(void))abort;

@@ -82,6 +82,7 @@ static bool keeps_vectors(limber_context *ctx)
     return x == 8 && y == 15;
 }
 
+/* Compares C with plain loops. */
 static void check_product(void)
 {
     for (int i = 0; i < N; i++)

@@ -64,6 +64,8 @@ struct work {
     size_t workspace;           /* bytes; 0: so few that C is computed in parts */
 };
 
+/* States the plan of a product: its promise follows from the scheme, or a simulated unit
+ * (w->model). */
 static void state(struct plan *p, const struct work *w, const char *scheme)
 {
     struct type t = { .format = w->f, .rank = 2, .dim = { -'m', -'k' }, .count = 1 };
@@ -102,6 +104,7 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
     p->ret = d;
 }
 
+/* Plans, compiles and computes a product for a target. */
 static void run(const struct backend *b, const struct target *t, const struct work *w,
                 const char *scheme, char *c)
 {
@@ -293,6 +296,7 @@ struct assembly {
     size_t size;
 };
 
+/* Callback of a dump: keeps the assembly of the kernel and no other file. */
 static void save_assembly(void *user, const char *name, const char *data, size_t size)
 {
     struct assembly *a = user;
@@ -330,6 +334,7 @@ static bool assemble(const struct target *t, const char *scheme, const char *for
     return ok;
 }
 
+/* Checks that the assembly has a word, or lacks it. */
 static void expect_word(const struct target *t, const struct assembly *a, const char *word,
                         bool there)
 {

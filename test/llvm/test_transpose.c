@@ -19,6 +19,8 @@ enum { LINES = 16, LONGEST = 64, ROW = 17 * 8 };
 
 static unsigned char line[LINES][LONGEST * 8], to[LONGEST * ROW + 64];
 
+/* Transposes `count` elements of `size` bytes of these lines to rows `stride` bytes apart, and
+ * checks that nothing else was written. */
 static void check_transpose(kernel_transpose *code, int size, int lanes, int64_t stride,
                             int64_t count)
 {
@@ -44,6 +46,7 @@ static void check_transpose(kernel_transpose *code, int size, int lanes, int64_t
         assert_int_equal(to[b], 0xee);
 }
 
+/* Tries all numbers of lines, in rows without and with a gap. */
 static void all_shapes(kernel_transpose *code)
 {
     static const int64_t counts[] = { 0, 16, 32, 64 };

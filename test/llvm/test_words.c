@@ -72,6 +72,8 @@ static int64_t make_half_remainders(void)
 
 enum ends { EQUAL, OPPOSITE, MIXED, AROUND };
 
+/* Draws an element of A (side 0) or B (1) with half remainders: all equal, opposite on the two
+ * sides, of random sign, or off by up to 2. */
 static int64_t value(struct rng *r, enum ends ends, int side)
 {
     int64_t x = make_half_remainders();
@@ -84,6 +86,7 @@ static int64_t value(struct rng *r, enum ends ends, int side)
     }
 }
 
+/* Plans and computes a product of the two matrices by a backend. c: pairs of doubles. */
 static void multiply(const struct backend *backend, int64_t k, double *c)
 {
     struct target t = { .device = 0 };
@@ -113,6 +116,7 @@ static void multiply(const struct backend *backend, int64_t k, double *c)
     limber_plan_clear(&p);
 }
 
+/* Compares a product of length k with exact sums of integers of 128 bits. */
 static void check(const struct backend *backend, enum ends ends, int64_t k)
 {
     static double c[M * N][2];
@@ -132,6 +136,8 @@ static void check(const struct backend *backend, enum ends ends, int64_t k)
         }
 }
 
+/* Tries all kinds of numbers with lengths around the products' chunks.  The interpreter is slow and
+ * takes a third of them. */
 static void everywhere(const struct backend *backend)
 {
     static const int64_t lengths[] = { 1, 2, 15, 17, 511, 512, 513, 1023, 1024, 1025, 1537, 1700 };
@@ -156,6 +162,7 @@ static void extreme_sums_are_exact(void **state)
     everywhere(&limber_backend_interp);
 }
 
+/* True if this CPU's kernels multiply 16-bit words, as the plan demands. */
 static bool multiplies_words(void)
 {
     struct target t;

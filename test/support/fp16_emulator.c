@@ -56,7 +56,7 @@ static uint8_t *quarter(ucontext_t *c, int reg, int q)
         return component(area, ZMM_HIGH) + 32 * reg + 16 * (q - 2);
     if (q == 1)
         return component(area, YMM_HIGH) + 16 * reg;
-    component(area, 1);
+    component(area, 1); /* marks the SSE state as in use */
     return area + XMM + 16 * reg;
 }
 

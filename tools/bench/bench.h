@@ -94,7 +94,7 @@ struct device_now watch_last(void);
 bool kernels_begin(void);
 int kernels_end(struct timed_kernel *list, int room);
 
-/* ---- data: data.c ---------------------------------------------------------------------------- */
+/* ---- operands' data -------------------------------------------------------------------------- */
 
 enum data {
     DATA_uniform, /* in (0,1), full significands */
@@ -110,6 +110,7 @@ enum data {
      * none) */
     DATA_spread
 };
+/* How operands' data are drawn. */
 struct data_kind {
     enum data data;
     int bits, binades, special;
@@ -173,6 +174,7 @@ enum variant {
 
 enum state { STATE_ok, STATE_wrong, STATE_skipped, STATE_failed, STATE_absent };
 
+/* One set of operands and result. */
 struct operands {
     const char *formats; /* a peer's formats as text; NULL: the work's formats */
     limber_format fa, fb, fy;
@@ -180,6 +182,7 @@ struct operands {
     void *y;
 };
 
+/* One library or variant of Limber that computes a row, with its times. */
 struct contender {
     const struct peer *peer; /* NULL: Limber */
     const char *name; /* Limber's variant or contract for tables; NULL: the default */
@@ -208,6 +211,7 @@ struct contender {
     bool reports; /* the next call fills the report */
 };
 
+/* A row: what is multiplied, and who multiplies it. */
 struct work {
     const char *group;
     char what[64], data_name[48]; /* data_name "": not printed */
@@ -271,7 +275,7 @@ bool result_poison(const struct contender *c);
 /* Checks the result of c->now; on failure the contender's state and why are set. */
 bool result_check(const struct operand_sets *s, struct contender *c);
 
-/* ---- checks: check.c ------------------------------------------------------------------------- */
+/* ---- checks of results ----------------------------------------------------------------------- */
 
 struct reference; /* exact values of PICKS elements of the result */
 struct reference *reference_make(const struct work *w, const struct tensor *a,
@@ -284,9 +288,10 @@ bool reference_check(const struct reference *r, struct contender *c);
 /* Compares a corner of a simulated unit's result, and its statistics, with the interpreter's. */
 bool unit_check(struct contender *c);
 
-/* ---- peers: peers.c and peers_*.c ------------------------------------------------------------ */
+/* ---- peers: other libraries ------------------------------------------------------------------ */
 
 struct bench;
+/* Another library, or why it is absent. */
 struct library {
     const char *name, *files; /* file names to try, separated by spaces */
     bool (*open)(struct library *l); /* loads it; false: why_not is set */
@@ -399,6 +404,7 @@ struct mean_ratio {
     double sum, least; /* sum of logarithms; smallest ratio */
     int count, below; /* below: number of ratios under 1 */
 };
+/* The mean over convolutions of one kind. */
 struct conv_mean {
     char kind[48]; /* data_name of the rows */
     double rate;

@@ -24,7 +24,7 @@ bool limit_rows(struct bench *b)
     return true;
 }
 
-/* ---- the scan -------------------------------------------------------------------------------- */
+/* ---- timing a scan --------------------------------------------------------------------------- */
 
 enum { SCAN_LENGTH = 4096 }; /* k */
 
@@ -111,8 +111,9 @@ bool scan_rows(struct bench *b)
     return true;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+/* ---- timing plain copies, for comparison ----------------------------------------------------- */
 
+/* Compares a few random words of both buffers, which may lie on the device. */
 static bool same_words(const void *x, const void *y, size_t bytes, uint64_t seed)
 {
     for (int i = 0; i < PICKS; i++) {
@@ -126,6 +127,7 @@ static bool same_words(const void *x, const void *y, size_t bytes, uint64_t seed
     return true;
 }
 
+/* Times copies in groups of eight; the first group warms up. */
 static bool time_copies(struct contender *c, void *to, const void *from, size_t bytes)
 {
     enum { COPIES = 8, SAMPLES = 5 };
@@ -217,8 +219,9 @@ static bool remove_directory(const char *path)
            !complain("bench: %s stays behind", path);
 }
 
-/* ---- the host's latency ---------------------------------------------------------------------- */
+/* ---- latency of small calls on the host ------------------------------------------------------ */
 
+/* One timed call. */
 struct moment {
     double seconds;
     limber_report report;
@@ -284,6 +287,7 @@ static char *make_operands(const struct first *f, size_t *bytes)
     return memory;
 }
 
+/* Makes one call, and notes its time and its report in *m. */
 static bool one_call(limber_context *ctx, const struct first *f, char *memory, size_t bytes,
                      struct moment *m)
 {
@@ -340,6 +344,7 @@ static bool three_calls(const char *dir, const struct first *f, struct moment m[
     return ok;
 }
 
+/* Prints a latency in microseconds. from: where the kernel came from. */
 static void latency_line(struct bench *b, const struct first *f, const char *what, const char *from,
                          double seconds)
 {
@@ -355,6 +360,7 @@ static void latency_line(struct bench *b, const struct first *f, const char *wha
                                   .best = 1e6 * seconds });
 }
 
+/* Prints the three latencies of a case: with an empty cache, from disk, and later. */
 static void latency_lines(struct bench *b, const struct first *f, const struct moment m[3])
 {
     static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
@@ -391,10 +397,11 @@ bool latency_rows(struct bench *b)
     return remove_directory(dir) && ok;
 }
 
-/* ---- a GPU's latency ------------------------------------------------------------------------- */
+/* ---- latency of calls on a GPU --------------------------------------------------------------- */
 
 enum { CALLS = 9, QUEUED = 100 };
 
+/* Calls on a GPU in new contexts, whose latency is measured. */
 struct series {
     struct bench *b;
     struct work w;
@@ -467,6 +474,7 @@ static void begin_line(struct series *s, const char *what, int repeats)
     c->error = c->allowed = c->median = c->best = 0;
 }
 
+/* Measures the first call in a new context, which makes the kernel. */
 static bool first_call(struct series *s, const char *what)
 {
     begin_line(s, what, 1);
@@ -475,6 +483,7 @@ static bool first_call(struct series *s, const char *what)
     return end_line(s, what);
 }
 
+/* Measures further calls in that context, one by one. */
 static bool later_calls(struct series *s, const char *what)
 {
     begin_line(s, what, 1);
@@ -505,6 +514,7 @@ static void sample_queued(struct series *s, void *graph)
     }
 }
 
+/* Measures calls that are queued in a stream without waiting for each. */
 static bool queued_calls(struct series *s, const char *what)
 {
     begin_line(s, what, QUEUED);
@@ -537,6 +547,7 @@ static void *record_graph(struct series *s)
     return NULL;
 }
 
+/* Measures calls that were recorded in a graph and are replayed. */
 static bool replayed(struct series *s, const char *what)
 {
     void *graph;
@@ -553,6 +564,7 @@ static bool replayed(struct series *s, const char *what)
     return end_line(s, what);
 }
 
+/* Prints the series of first and later calls of a product on a GPU. */
 static void call_series(struct bench *b, const char *format, limber_promise promise)
 {
     int64_t n = b->size_count ? b->sizes[0] : 256;

@@ -12,6 +12,7 @@
  * are exact, or err by less than any contract could notice. */
 enum { SUM_BITS = 448, PARTS = 3, CORNER = 8 };
 
+/* Exact sums of some elements, picked at random. */
 struct reference {
     int64_t place[PICKS];
     mpfr_t sum[PICKS];
@@ -64,6 +65,7 @@ struct sum {
     bool ok;
 };
 
+/* Adds a b to the exact sum, and |a b| to its scale. */
 static void add_product(struct sum *s, const struct work *w, const void *a, const void *b)
 {
     s->ok = s->ok && decode(s->x, w->fa, a) && decode(s->y, w->fb, b);
@@ -80,6 +82,7 @@ static const void *element(const struct tensor *t, int64_t row, int64_t col)
     return (const char *)tensor_row(t, row) + col * t->format.size;
 }
 
+/* Adds the products of element `at` of C. */
 static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a,
                      const struct tensor *b, int64_t at)
 {
@@ -100,6 +103,7 @@ struct place {
     int64_t row, c, z, y, x;
 };
 
+/* The index of a pixel's channel in one image. */
 static int64_t pixel_index(bool nchw, const struct extent *e, const struct place *p)
 {
     const int64_t at = (p->z * e->h + p->y) * e->w + p->x;
@@ -107,6 +111,7 @@ static int64_t pixel_index(bool nchw, const struct extent *e, const struct place
     return nchw ? p->c * e->d * e->h * e->w + at : at * e->c + p->c;
 }
 
+/* Which image, channel and pixel element `at` of a tensor is. */
 static struct place place_of(bool nchw, const struct extent *e, int64_t at)
 {
     const int64_t pixels = e->d * e->h * e->w, row = at / (e->c * pixels),
@@ -153,6 +158,7 @@ static bool image_pixel(const limber_conv *s, const struct place *y, const struc
     return x->z >= 0 && x->z < e.d && x->y >= 0 && x->y < e.h && x->x >= 0 && x->x < e.w;
 }
 
+/* Sums element `at` of the output of a forward convolution. */
 static void add_forward(struct sum *sum, const struct work *w, const struct tensor *a,
                         const struct tensor *b, int64_t at)
 {
@@ -228,6 +234,7 @@ static void add_backward_filter(struct sum *sum, const struct work *w, const str
     }
 }
 
+/* Adds all products of element `at` of the result, whatever the operation. */
 static void add_terms(struct sum *s, const struct work *w, const struct tensor *a,
                       const struct tensor *b, int64_t at)
 {
@@ -249,6 +256,7 @@ static int64_t choose_place(const struct work *w, int pick, uint64_t *state)
     return (int64_t)(random_bits(state) % (uint64_t)count);
 }
 
+/* Computes the exact values of PICKS elements of the result. */
 struct reference *reference_make(const struct work *w, const struct tensor *a,
                                  const struct tensor *b)
 {
@@ -285,7 +293,7 @@ int64_t reference_place(const struct reference *r, int pick)
     return r->place[pick];
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing results with the reference ---------------------------------------------------- */
 
 /* Bound that the promise sets for |x - sum|, in units of u |A||B| (integers: of |A||B|). */
 static double allowed_error(const struct contender *c, double u, double sum, double scale)
@@ -299,6 +307,7 @@ static double allowed_error(const struct contender *c, double u, double sum, dou
     }
 }
 
+/* True if `got` is the sum rounded once to nearest even. */
 static bool is_rounded_once(mpfr_t got, const mpfr_t sum, limber_format f)
 {
     mpfr_t x;
@@ -377,7 +386,7 @@ bool reference_check(const struct reference *r, struct contender *c)
     return wrong < 0;
 }
 
-/* ---- simulated units ------------------------------------------------------------------------- */
+/* ---- comparing a simulated unit's bits and counters ------------------------------------------ */
 
 /* Computes the CORNER x CORNER corner of the product. */
 static bool compute_corner(struct contender *c, limber_context *ctx,
@@ -393,6 +402,7 @@ static bool compute_corner(struct contender *c, limber_context *ctx,
            contender_stop(c, STATE_failed, "%.160s", limber_error_text());
 }
 
+/* Compares the statistics of a corner of the result with those of the plain definition. */
 static bool same_counts(struct contender *c, const limber_statistics *wanted)
 {
     const limber_statistics *got = &c->work->statistics;

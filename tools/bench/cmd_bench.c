@@ -54,6 +54,7 @@ static bool read_options(poptContext o, const char *command, const char *help)
 
 /* ---- limber bench ---------------------------------------------------------------------------- */
 
+/* Runs all rows with so many threads. */
 static bool bench_with_threads(struct bench *b, int threads)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -83,6 +84,7 @@ static bool bench_with_threads(struct bench *b, int threads)
     return ok;
 }
 
+/* Measures all rows for each number of threads. */
 static int run_bench(struct bench *b, const int64_t *threads, int count)
 {
     bool ok = true, written;
@@ -175,6 +177,7 @@ int cmd_bench(int argc, const char **argv)
 
 /* ---- limber gpu ------------------------------------------------------------------------------ */
 
+/* The command's options. */
 struct options {
     char *rows, *sizes, *by, *backend;
     double seconds;

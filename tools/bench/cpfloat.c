@@ -19,6 +19,7 @@ const char *cpfloat_name(void)
 #endif
 }
 
+/* Describes a format to CPFloat; it must round to nearest even. */
 static void set_options(limber_format f, optstruct *o)
 {
     o->format[0] = 0;

@@ -23,6 +23,7 @@ static double signed_uniform(uint64_t *state)
     return bits & 1 ? -x : x;
 }
 
+/* Draws one number of this kind. */
 static double draw_value(struct data_kind d, uint64_t *state)
 {
     uint64_t bits;
@@ -76,6 +77,7 @@ static void fill_pool(const struct pool *p, struct data_kind d, void *out, uint6
     }
 }
 
+/* Fills a pool with random numbers of this kind, from which tensors take their rows. */
 bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols, uint64_t seed)
 {
     size_t count;

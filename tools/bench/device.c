@@ -119,7 +119,7 @@ static bool check_driver(int code, const char *what)
     return false;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening the CUDA driver and a device ---------------------------------------------------- */
 
 static bool open_library(void)
 {
@@ -185,7 +185,7 @@ void device_close(void)
     gpu.open = false;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- device memory --------------------------------------------------------------------------- */
 
 static address address_of(const void *data)
 {
@@ -262,7 +262,7 @@ bool device_fill(void *to, int byte, size_t bytes)
     return true;
 }
 
-/* ---- timing ---------------------------------------------------------------------------------- */
+/* ---- timing by the device's clock ------------------------------------------------------------ */
 
 static clockid_t host_clock = CLOCK_MONOTONIC;
 
@@ -300,7 +300,7 @@ double device_stop(void)
     return 1e-3 * (double)ms;
 }
 
-/* ---- graphs ---------------------------------------------------------------------------------- */
+/* ---- recorded graphs of calls ---------------------------------------------------------------- */
 
 bool device_record(void)
 {

@@ -91,7 +91,7 @@ struct device_now watch_last(void)
     return last;
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- names and times of kernels -------------------------------------------------------------- */
 
 static timed_begin_fn *begin;
 static timed_end_fn *end;

@@ -36,6 +36,7 @@ static const struct factors_of {
               { "bf16", "bf16", 256, 256, { 0, 0 }, false, .batch = 16 },
               { "f32", "f32", 128, 28, { 0, 0 }, false, .conv = true } };
 
+/* A product with an epilogue, for Limber and for oneDNN. */
 struct fused {
     limber_problem p;
     limber_contract contract;
@@ -80,6 +81,8 @@ static bool fill(limber_format f, char *to, int64_t count, uint64_t *state)
     return to != NULL;
 }
 
+/* Allocates a product with its steps, and describes both calls to Limber: with the steps, and
+ * without. */
 static bool open_fused(struct fused *f, const struct factors_of *w, const struct steps_of *s)
 {
     limber_format of = format_of(w->of), to = format_of(w->to);
@@ -140,6 +143,7 @@ static bool open_fused(struct fused *f, const struct factors_of *w, const struct
     return true;
 }
 
+/* Sets up oneDNN's primitive for the same product and steps; false: it does not serve them. */
 static bool open_peer(struct fused *f, const struct factors_of *w, const struct steps_of *s)
 {
     const int64_t dims[4][2] = { { w->n, w->k }, { w->k, w->n }, { 1, w->n }, { w->n, w->n } };
@@ -190,6 +194,7 @@ static bool agree(const struct fused *f)
     return true;
 }
 
+/* Times one call, without the epilogue if `bare`. */
 static bool run_once(limber_context *ctx, struct fused *f, bool bare, double *seconds)
 {
     double start = now();
@@ -201,6 +206,7 @@ static bool run_once(limber_context *ctx, struct fused *f, bool bare, double *se
     return true;
 }
 
+/* Prints a row: the product with its steps, beside the bare product and oneDNN. */
 static bool fused_row(struct bench *b, const struct factors_of *w, const struct steps_of *s)
 {
     struct contender here = { .samples = b->runs }, bare = here, peer = here;

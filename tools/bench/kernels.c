@@ -10,10 +10,11 @@
 #include <immintrin.h>
 #endif
 
-/* ---- binary128 ------------------------------------------------------------------------------- */
+/* ---- products in binary128 ------------------------------------------------------------------- */
 
 enum { QUAD_BLOCK = 32 };
 
+/* Adds the products of one block of A and one of B in binary128. */
 static void quad_block(const struct contender *c, int i0, int k0)
 {
     const quad *a = c->now->a, *b = c->now->b;
@@ -46,7 +47,7 @@ bool quad_gemm(struct contender *c)
     return true;
 }
 
-/* ---- double-double --------------------------------------------------------------------------- */
+/* ---- products of pairs of doubles ------------------------------------------------------------ */
 
 #if defined(__x86_64__)
 
@@ -180,6 +181,7 @@ static void pack_columns(const double *b, size_t n, int j0, int width, double *o
         }
 }
 
+/* Adds a register tile of double-doubles to y. */
 static void save_tile(double *y, int n, int i0, int j0, int width, const double *tile)
 {
     for (int i = 0; i < ROWS && i0 + i < n; i++)

@@ -145,6 +145,7 @@ static __attribute__((noinline)) void run_amx(long n, const char *buffer)
 /* A round reads 512 bytes. */
 #define LOAD_Z(r) "vmovdqu64 64*" #r "(%1), %%zmm" #r "\n"
 #define LOAD_Y(r) "vmovdqu 32*" #r "(%1), %%ymm" #r "\n"
+/* Reads n times 512 bytes with AVX-512. */
 static __attribute__((noinline)) void read_z(long n, const char *p)
 {
     __asm__ volatile("1:\n" LOAD_Z(0) LOAD_Z(1) LOAD_Z(2) LOAD_Z(3) LOAD_Z(4) LOAD_Z(5) LOAD_Z(6)
@@ -154,6 +155,7 @@ static __attribute__((noinline)) void read_z(long n, const char *p)
                      : "memory", LOW);
 }
 
+/* Reads n times 512 bytes with AVX2. */
 static __attribute__((noinline)) void read_y(long n, const char *p)
 {
     __asm__ volatile("1:\n" LOAD_Y(0) LOAD_Y(1) LOAD_Y(2) LOAD_Y(3) LOAD_Y(4) LOAD_Y(5) LOAD_Y(6)
@@ -186,6 +188,7 @@ enum { LOOPS = 0 };
 
 #endif
 
+/* A thread that runs a loop which measures a limit. */
 struct worker {
     pthread_t thread;
     atomic_int *go;     /* 0: wait, 1: run, 2: give up */
@@ -283,6 +286,7 @@ int limits_measure(int threads, struct limit *list)
     return count;
 }
 
+/* Seconds in which all threads together read the buffer once, each its own share. */
 double limits_read(int threads, const void *buffer, size_t bytes)
 {
     struct worker *w = calloc((size_t)threads, sizeof *w);

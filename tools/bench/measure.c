@@ -24,6 +24,7 @@ bool contender_stop(struct contender *c, enum state state, const char *format, .
     return false;
 }
 
+/* Ends a contender whose call failed; it is skipped if no scheme or memory serves. */
 static bool stop_limber_failed(struct contender *c, limber_status status)
 {
     bool refused = status == LIMBER_STATUS_NO_SCHEME || status == LIMBER_STATUS_NO_MEMORY;
@@ -33,7 +34,7 @@ static bool stop_limber_failed(struct contender *c, limber_status status)
                           limber_status_name(status), limber_error_text());
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- operands of a row ----------------------------------------------------------------------- */
 
 /* Sets the tensors' sizes.  A tensor's rows are a matrix's rows, or whole images or filters. */
 static void set_tensor_sizes(const struct work *w, struct tensor *a, struct tensor *b,
@@ -68,6 +69,8 @@ static void set_tensor_sizes(const struct work *w, struct tensor *a, struct tens
     y->format = w->fc;
 }
 
+/* How many sets of `bytes` bytes it takes to exceed the L2 cache twice, so that each call reads
+ * from memory. */
 static int sets_wanted(size_t bytes, int most)
 {
     size_t n = bytes ? 2 * device_info()->l2 / bytes + 1 : 1;
@@ -75,6 +78,7 @@ static int sets_wanted(size_t bytes, int most)
     return n > (size_t)most ? most : (int)n;
 }
 
+/* Allocates tensors on the device, and fills each with rows of the pool. */
 static bool fill_sets(struct tensor *list, const struct pool *p, int sets, uint64_t seed)
 {
     size_t bytes = (size_t)(p->segments * p->length) * p->format.size;
@@ -100,6 +104,7 @@ static struct data_kind data_of_b(struct data_kind d)
     return d;
 }
 
+/* Fills all sets from pools of random numbers. */
 static bool fill_operands(struct operand_sets *s, const struct work *w, uint64_t seed)
 {
     if (w->data.data == DATA_cancels)
@@ -126,6 +131,7 @@ static bool alloc_results(struct operand_sets *s)
     return true;
 }
 
+/* Checks that device memory suffices for all sets. */
 static bool check_memory(const struct operand_sets *s, struct work *w)
 {
     size_t left = device_memory_free(), need = w->bytes * (size_t)s->sets;
@@ -137,6 +143,7 @@ static bool check_memory(const struct operand_sets *s, struct work *w)
     return false;
 }
 
+/* Allocates as many sets of operands as keep them out of the cache, at most `most`. */
 bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most)
 {
     bool checked = w->data.data != DATA_spread; /* sums of such data may overflow the format */
@@ -230,6 +237,7 @@ bool same_bits(const struct contender *x, const struct contender *y)
 
 /* ---- copies for peers in other formats ------------------------------------------------------- */
 
+/* Copies of the operands in other formats, which contenders share. */
 struct copies {
     struct operands list[MOST_CONTENDERS];
     int count;
@@ -290,7 +298,7 @@ static void free_copies(struct copies *copies)
     }
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- one call of a contender ----------------------------------------------------------------- */
 
 static limber_matrix matrix(const void *data, limber_format f, int64_t cols, bool transposed,
                             int64_t rows)
@@ -381,7 +389,7 @@ bool contender_call(struct contender *c)
     return status == LIMBER_STATUS_OK || stop_limber_failed(c, status);
 }
 
-/* ---- setting up ------------------------------------------------------------------------------ */
+/* ---- setting up the contenders --------------------------------------------------------------- */
 
 static bool begin_peer(struct contender *c)
 {
@@ -449,7 +457,7 @@ static void end_contender(struct contender *c)
     c->own_ctx = NULL;
 }
 
-/* ---- the first call -------------------------------------------------------------------------- */
+/* ---- the first call, which makes kernels ----------------------------------------------------- */
 
 /* Makes specialised kernels on disk by the maker context, so that the contender's context loads
  * them as in a long-running program, and nothing is compiled during the timing. */
@@ -464,6 +472,7 @@ static void make_kernels(struct contender *c)
     (void)call_product(&maker); /* a failure shows again in the contender's own call */
 }
 
+/* Calls once, so that kernels exist, and checks the result. */
 static bool checked_call(struct contender *c, const struct operand_sets *s)
 {
     if (!result_poison(c))
@@ -493,7 +502,7 @@ static bool retry_as_fast(struct contender *c)
     return true;
 }
 
-/* ---- samples --------------------------------------------------------------------------------- */
+/* ---- samples: timed calls, in turns ---------------------------------------------------------- */
 
 /* Waits until the spinning threads of other CPU libraries sleep, so that they do not disturb the
  * next sample. */
@@ -569,6 +578,8 @@ static int samples_wanted(const struct contender *c, const struct timing *t)
     return device_stream() && least < t->runs ? least : t->runs;
 }
 
+/* Takes one sample of each contender, in turn; `until`: no more samples than the least after this
+ * time. */
 static void sample_round(struct work *w, const struct timing *t, const struct operand_sets *s,
                          int round, double until)
 {
@@ -681,6 +692,7 @@ static void time_kernels(struct contender *c)
     }
 }
 
+/* Makes, checks, calibrates and times all contenders. */
 static void measure_all(struct work *w, const struct timing *t, const struct operand_sets *s)
 {
     double until;

@@ -25,6 +25,7 @@ static const struct pair_of {
 } pairs[] = { { "f16", "f16", DNN_F16 }, { "bf16", "bf16", DNN_BF16 }, { "e4m3", "e4m3", 0 },
               { "f32", "f32", DNN_F32 }, { "f32", "bf16", 0 },         { "f32", "f16", 0 } };
 
+/* A function's call, for Limber and for oneDNN. */
 struct operation {
     limber_elementwise call;
     char *src, *dst, *other; /* other: result of the peer or of the copy */
@@ -47,6 +48,7 @@ static void close_operator(struct operation *o)
     free(o->other);
 }
 
+/* Allocates an operation's arrays and describes Limber's call. */
 static bool open_operator(struct operation *o, limber_function f, const struct pair_of *p,
                           size_t count)
 {
@@ -73,6 +75,7 @@ static bool open_operator(struct operation *o, limber_function f, const struct p
     return true;
 }
 
+/* Sets up oneDNN's primitive for the function; false: it does not serve it. */
 static bool open_peer(struct operation *o, int function, int type)
 {
     const int64_t dims[1] = { (int64_t)o->call.count }, strides[1] = { 1 };
@@ -114,6 +117,7 @@ static bool agree(const struct operation *o)
     return true;
 }
 
+/* Prints a row: a function by Limber, beside a copy, oneDNN and PyTorch. */
 static bool operator_row(struct bench *b, const struct function *f, const struct pair_of *p,
                          size_t count)
 {

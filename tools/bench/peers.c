@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- libraries ------------------------------------------------------------------------------- */
+/* ---- loading other libraries ----------------------------------------------------------------- */
 
 bool library_load(struct library *l)
 {
@@ -59,7 +59,7 @@ static void *symbol_of(const struct library *l, const char *name)
 }
 #define FIND(variable, symbol) (*(void **)&(variable) = symbol_of(l, symbol))
 
-/* ---- BLAS: OpenBLAS, BLIS, MKL --------------------------------------------------------------- */
+/* ---- libraries with the BLAS interface ------------------------------------------------------- */
 
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
 
@@ -454,7 +454,7 @@ struct library limber_blas = { .name = "Limber before a BLAS",
                                .open = open_interposed,
                                .threads = set_interposed_threads };
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table of all peers ------------------------------------------------------------------ */
 
 /* Types of cuBLAS (R_32F ...), its compute types, types of oneDNN. */
 enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14, E4M3 = 28 };

@@ -76,8 +76,9 @@ struct library cublas = { .name = "cuBLAS",
                           .open = open_cublas,
                           .close = close_cublas };
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls of cuBLAS ------------------------------------------------------------------------- */
 
+/* Ends the contender unless cuBLAS succeeded. */
 static bool check_status(struct contender *c, int code)
 {
     if (code == 0)

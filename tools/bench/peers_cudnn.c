@@ -69,7 +69,7 @@ static bool open_cudnn(struct library *l)
            library_refuse(l, "cudnnSetStream fails");
 }
 
-/* ---- a convolution --------------------------------------------------------------------------- */
+/* ---- a convolution by cuDNN ------------------------------------------------------------------ */
 
 static void free_shape(void)
 {
@@ -123,6 +123,7 @@ static int choose_algorithm(void)
     return NOT_SUPPORTED;
 }
 
+/* Ends the contender unless cuDNN succeeded. */
 static bool check_status(struct contender *c, int code)
 {
     if (code == 0)

@@ -92,6 +92,7 @@ static bool is_arb(const struct contender *c)
     return c->peer->code[1];
 }
 
+/* Fills a matrix of the library with a contender's values as integers. */
 static void fill(void *matrix, const struct contender *c, const void *values)
 {
     long n = c->work->n, x, e;

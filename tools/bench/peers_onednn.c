@@ -32,6 +32,7 @@ bool onednn_run(struct contender *c)
     return true;
 }
 
+/* oneDNN's descriptor of an n x n matrix, whichever release it is. */
 static void *md_strides(int n, int type, bool transposed)
 {
     int64_t dims[12] = { n, n }, strides[12] = { transposed ? 1 : n, transposed ? n : 1 };
@@ -47,6 +48,7 @@ static void *md_strides(int n, int type, bool transposed)
     return md;
 }
 
+/* A descriptor of an n x n matrix in any layout that oneDNN likes; NULL: it failed. */
 static void *md_any(int n, int type)
 {
     int64_t dims[12] = { n, n };
@@ -70,6 +72,7 @@ static void md_free(void *md)
         free(md);
 }
 
+/* The descriptor of a matmul primitive; NULL: oneDNN has none for these types. */
 static void *describe_matmul(const void *a, const void *b, const void *c)
 {
     void *pd = NULL, *op;

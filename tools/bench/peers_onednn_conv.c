@@ -23,6 +23,7 @@ static const struct role {
                                                 { DNN_DIFF_DST, DNN_DIFF_DST_MD, 1 } },
 };
 
+/* oneDNN's convolution of one shape, with tensors in layouts that it chose. */
 struct conv_state {
     void *pd, *primitive;
     void *md[TENSORS], *plain[TENSORS]; /* descriptors and memories of the caller's plain tensors */
@@ -71,6 +72,7 @@ static void *describe(const struct work *w, enum tensor_of which, bool any)
     return md;
 }
 
+/* Describes all tensors. any: oneDNN chooses their layouts. */
 static bool describe_all(const struct work *w, bool any, void *md[TENSORS])
 {
     bool ok = true;
@@ -116,6 +118,7 @@ static void *describe_conv(const struct work *w, void *const md[TENSORS])
     return pd;
 }
 
+/* The copy of tensor i to oneDNN's layout, or back from it. */
 static struct dnn_copy copy_of(const struct conv_state *s, int i, bool back)
 {
     const struct dnn_copy to = { s->md[i], s->own_md[i], s->plain[i], s->own[i] };

@@ -21,6 +21,7 @@ static bool on_terminal(void)
     return isatty(2);
 }
 
+/* Prints how far the run is, on stderr. */
 void print_progress(struct bench *b, const char *format, ...)
 {
     bool lines = b->json && b->gpu; /* whoever kills this program wants to know where it was */
@@ -35,6 +36,7 @@ void print_progress(struct bench *b, const char *format, ...)
     fprintf(stderr, lines ? "\n" : " ...\033[K");
 }
 
+/* Prints a line of the table, unless the output is JSON. */
 void print_text(struct bench *b, const char *format, ...)
 {
     char *text = NULL;
@@ -55,7 +57,7 @@ void print_text(struct bench *b, const char *format, ...)
     free(text);
 }
 
-/* ---- heads ----------------------------------------------------------------------------------- */
+/* ---- the head of the tables ------------------------------------------------------------------ */
 
 static void cpu_features(char *text, size_t size)
 {
@@ -129,7 +131,7 @@ void print_group(struct bench *b, const char *name)
                    "ms", "best", "rate", "unit", "error");
 }
 
-/* ---- the JSON -------------------------------------------------------------------------------- */
+/* ---- lines as JSON --------------------------------------------------------------------------- */
 
 static void add_shape(cJSON *j, const struct work *w)
 {
@@ -314,6 +316,7 @@ static void add_contenders(cJSON *j, const struct work *w)
     }
 }
 
+/* Adds a line to the JSON. */
 static void add_line(struct bench *b, const struct line *l)
 {
     cJSON *j = cJSON_CreateObject();
@@ -382,6 +385,7 @@ void print_mean(struct bench *b, const char *what, double rate, const char *rati
 
 /* ---- lines of `limber gpu` ------------------------------------------------------------------- */
 
+/* The size of a row as text: n, or m x n x k, or the batch of a convolution. */
 static void size_text(const struct work *w, char *text, size_t size)
 {
     if (w->operation != LIMBER_OPERATION_GEMM)
@@ -415,6 +419,7 @@ static const char *ms_text(double seconds, char *text, size_t size)
     return text;
 }
 
+/* Prints a line of `limber gpu`. by: the contender. */
 static void print_gpu_text(struct bench *b, const struct line *l, const char *by)
 {
     const struct contender *c = l->c;
@@ -513,6 +518,7 @@ void print_gpu_line(struct bench *b, const struct line *l)
     print_object(j);
 }
 
+/* Prints a contender before it is called, so that a run that is killed tells where it was. */
 void print_so_far(void *bench, const struct work *w, const struct contender *c)
 {
     struct bench *b = bench;
@@ -535,6 +541,7 @@ void print_so_far(void *bench, const struct work *w, const struct contender *c)
     print_object(j);
 }
 
+/* Prints that a row was skipped, and why. */
 void print_skip(struct bench *b, const char *what, const char *why)
 {
     cJSON *j;

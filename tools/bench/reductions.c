@@ -27,6 +27,7 @@ static const struct carry {
                 { LIMBER_CARRY_EXACT, "exact" },
                 { LIMBER_CARRY_STORAGE, "storage" } };
 
+/* A reduction's call and its memory. */
 struct lines {
     limber_reduce_call call;
     char *src, *dst, *other;
@@ -39,6 +40,7 @@ static void close_lines(struct lines *w)
     free(w->other);
 }
 
+/* Allocates arrays for a reduction and describes the call. */
 static bool open_lines(struct lines *w, const struct reduction *r, const struct carry *c,
                        const char *format)
 {
@@ -68,6 +70,7 @@ static bool open_lines(struct lines *w, const struct reduction *r, const struct 
     return true;
 }
 
+/* Prints a row: a reduction by Limber, beside a copy and PyTorch. */
 static bool reduction_row(struct bench *b, const struct reduction *r, const struct carry *c,
                           const char *format)
 {

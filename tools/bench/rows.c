@@ -336,6 +336,7 @@ static char *split_at(char *word, char mark)
     return at;
 }
 
+/* Reads the next format; a mark behind it says that the operand is stored transposed. */
 static limber_format read_format(const char **text, bool *transposed)
 {
     char word[16];
@@ -345,6 +346,7 @@ static limber_format read_format(const char **text, bool *transposed)
     return format_of(word);
 }
 
+/* Reads one format for all, or those of A, B and C. */
 static void read_formats(struct work *w, const char *text)
 {
     bool unused;
@@ -356,6 +358,7 @@ static void read_formats(struct work *w, const char *text)
     w->fc = read_format(&text, &unused);
 }
 
+/* Reads the kind of a row's data, and its parameters. */
 static void read_data(struct work *w, const char *text)
 {
     static const char *const data_words[] = {
@@ -376,6 +379,10 @@ static void read_data(struct work *w, const char *text)
         sscanf(text, "%d", &w->data.bits);
 }
 
+/* Reads a layer "c,h,o,r,stride[,layout[,groups[,planes]]]": channels, image side, filters and
+ * window side. The forward pass is listed as a product whose m is the batch and whose n is all
+ * outputs of one image, so that m n is the size of the result; gradients likewise by their
+ * results. */
 static void read_conv(const struct bench *b, const struct row *row, struct work *w,
                       const char *text)
 {
@@ -459,6 +466,7 @@ static const struct {
     { "1", "Limber, 1 thread", CALL_one_thread },
 };
 
+/* Sets how a contender is called, by a word of its row. */
 static void set_variant(struct contender *c, const char *word)
 {
     for (size_t i = 0; word && i < sizeof variants / sizeof *variants; i++)
@@ -468,6 +476,7 @@ static void set_variant(struct contender *c, const char *word)
         }
 }
 
+/* The promise that a result is checked against. */
 static enum promise promise_for(const struct work *w, limber_contract contract)
 {
     static const enum promise promises[] = {
@@ -559,6 +568,8 @@ static bool is_wanted(const struct bench *b, const char *word)
     return !b->by;
 }
 
+/* Reads the contenders of a row, such as "correct native* dgemm"; * marks those to which ratios are
+ * taken. */
 static void read_contenders(const struct bench *b, struct work *w, const char *text)
 {
     const struct peer *peers;
@@ -674,6 +685,7 @@ static struct line rate_line(const struct work *w, char *note, size_t size)
     return l;
 }
 
+/* Median and best of one of several runs. */
 static void run_median(const struct contender *c, double *median, double *best)
 {
     struct contender copy = *c;
@@ -684,6 +696,7 @@ static void run_median(const struct contender *c, double *median, double *best)
     *best = copy.best;
 }
 
+/* Prints a row with its usual ratio. */
 static void show_usual(struct bench *b, const struct work *w)
 {
     char note[96];
@@ -692,6 +705,7 @@ static void show_usual(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
+/* Prints a row with its share of the peak rate; two rates are kept for later rows. */
 static void show_share(struct bench *b, const struct work *w)
 {
     char note[96];
@@ -752,7 +766,8 @@ static void show_peer(struct bench *b, const struct work *w)
                                   .all = true });
 }
 
-/* Prints a simulation's rate without the comparison with FP64 that its statistics need. */
+/* Prints a simulation's rate. list[1] is the native product, to which the line gives the ratio; the
+ * comparison with FP64 stays out, because it is what the statistics need. */
 static void show_counted(struct bench *b, const struct work *w)
 {
     char note[96];
@@ -766,6 +781,7 @@ static void show_counted(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
+/* Prints the speed with all threads beside that with one. */
 static void show_threads(struct bench *b, const struct work *w)
 {
     char note[96], of[64];
@@ -823,6 +839,7 @@ static struct conv_mean *mean_of(struct bench *b, const char *kind)
     return &b->means[b->mean_count++];
 }
 
+/* Adds a ratio to a geometric mean. */
 static void add_to_mean(struct mean_ratio *m, const char *name, double ratio)
 {
     m->name = name;
@@ -894,6 +911,7 @@ static void show_conv(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
+/* Writes a mean into the note behind a line. */
 static void add_mean(const struct mean_ratio *m, char *note, size_t size, size_t *at)
 {
     if (m->count)
@@ -964,6 +982,7 @@ static bool check_work(const struct work *w)
 
 /* ---- output of `limber gpu` ------------------------------------------------------------------ */
 
+/* Prints the lines of a work for `limber gpu`. base: the contender to which ratios are taken. */
 static void gpu_lines(struct bench *b, const struct work *w, const struct contender *base)
 {
     char what[160];
@@ -993,13 +1012,14 @@ static void gpu_lines(struct bench *b, const struct work *w, const struct conten
     }
 }
 
-/* ---- measuring ------------------------------------------------------------------------------- */
+/* ---- measuring a row ------------------------------------------------------------------------- */
 
 bool bench_time_left(const struct bench *b)
 {
     return !b->gpu || now() - b->start < b->seconds;
 }
 
+/* Shows on the terminal what is being measured. */
 static void note(void *user, const struct work *w, const struct contender *c)
 {
     print_progress(user, "%s%s%s, n = %lld, %s", w->what, *w->data_name ? ", " : "", w->data_name,
@@ -1024,6 +1044,7 @@ void bench_timing(struct bench *b, struct timing *t)
                           .user = b };
 }
 
+/* Measures a work, or says why it is not measured. */
 static void measure(struct bench *b, const struct row *r, struct work *w)
 {
     struct timing t;
@@ -1038,6 +1059,7 @@ static void measure(struct bench *b, const struct row *r, struct work *w)
         work_measure(w, &t);
 }
 
+/* Measures and prints a row on a CPU. */
 static bool cpu_row(struct bench *b, const struct row *r, struct work *w)
 {
     measure(b, r, w);
@@ -1145,7 +1167,7 @@ static bool measure_group(struct bench *b, const struct row *r, const struct row
     return ok;
 }
 
-/* ---- groups ---------------------------------------------------------------------------------- */
+/* ---- groups of rows, and which are asked for ------------------------------------------------- */
 
 /* Whether a word of --rows names the group; "conv" also names "conv/...". */
 static bool is_group_prefix(const char *word, size_t length, const char *group)

@@ -90,6 +90,7 @@ static const char *name_of(const void *function)
     return "?";
 }
 
+/* Notes a launch, and records the event that marks its start. */
 static void before(void *function, void *stream)
 {
     if (!is_on || is_broken)
@@ -147,6 +148,7 @@ EXPORT void timed_cuda_begin(void)
     is_on = true;
 }
 
+/* The entry of a kernel's name in the list, which is added if there is room. */
 static struct timed_kernel *entry_of(struct timed_kernel *list, int *count, int room,
                                      const char *name)
 {

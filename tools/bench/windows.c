@@ -29,6 +29,7 @@ static const struct kind {
 
 enum { IMAGE, FILTERS, WINDOWS, RESULT, ARRAYS };
 
+/* A convolution, and the product of its unfolded windows. */
 struct pair {
     const struct shape *shape;
     const struct kind *kind;
@@ -40,6 +41,7 @@ struct pair {
     char *array[ARRAYS];
 };
 
+/* Allocates and fills an array with random numbers. */
 static bool fill(char **to, limber_format f, int64_t count, uint64_t *state)
 {
     *to = malloc((size_t)count * f.size);
@@ -53,6 +55,7 @@ static bool fill(char **to, limber_format f, int64_t count, uint64_t *state)
     return *to || !complain("bench: not enough memory");
 }
 
+/* Allocates a convolution and the product of the same m, n and k. */
 static bool open_pair(struct pair *p, const struct shape *s, const struct kind *k)
 {
     uint64_t state = 1;
@@ -89,6 +92,7 @@ static void close_pair(struct pair *p)
         free(p->array[i]);
 }
 
+/* Runs the convolution or the product once, and times it. */
 static bool run_one(limber_context *ctx, const struct pair *p, bool product, double *seconds,
                     limber_report *report)
 {
@@ -117,6 +121,7 @@ static bool run_one(limber_context *ctx, const struct pair *p, bool product, dou
     return ok || !complain("bench: %s, %s: %s", p->shape->name, p->kind->name, limber_error_text());
 }
 
+/* Prints a row: a convolution's rate beside that of the product of the same m, n and k. */
 static bool window_row(struct bench *b, const struct shape *s, const struct kind *k)
 {
     struct contender conv = { .samples = b->runs }, product = { .samples = b->runs };

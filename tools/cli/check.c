@@ -12,6 +12,7 @@
 
 enum { EXACT_BITS = 4800, WIDE_BITS = 70000, SAMPLES = 2000 };
 
+/* Sets x to a binary128, exactly. */
 static void decode_f128(mpfr_t x, const unsigned char *p)
 {
     uint64_t low, high;
@@ -80,6 +81,7 @@ static double decode_posit(limber_format f, uint64_t code)
     return negative ? -x : x;
 }
 
+/* Converts the element at p to x exactly. */
 static void decode(mpfr_t x, limber_format f, const void *p)
 {
     double d = 0, part[2];
@@ -147,6 +149,7 @@ struct comparison {
     struct verdict v;
 };
 
+/* Makes numbers that are wide enough for exact sums of the operands' formats. */
 static void init_comparison(struct comparison *w, bool wide)
 {
     mpfr_prec_t bits = wide ? WIDE_BITS : EXACT_BITS;
@@ -197,6 +200,7 @@ static void add_scalars(struct comparison *w, limber_format f, const void *alpha
     }
 }
 
+/* Compares an element with the exact sum, and updates the largest errors. */
 static void compare(struct comparison *w, limber_format f, const void *got)
 {
     double e;
@@ -233,6 +237,7 @@ static int64_t sample_index(int64_t i, int64_t picks, int64_t elements)
            elements;
 }
 
+/* Shows progress on a terminal. */
 static void progress(int64_t i, int64_t n)
 {
     if (isatty(2) && (i + 1 == n || i % 64 == 0))
@@ -400,6 +405,7 @@ static void filter_element(struct comparison *w, const struct product *p,
     }
 }
 
+/* Sums element `at` of a convolution's result. */
 static void conv_element(struct comparison *w, const struct product *p, int64_t at)
 {
     int64_t d[MOST_AXES], v[MOST_AXES], channel = 0;

@@ -58,7 +58,7 @@ double random_normal(uint64_t *state);
 
 limber_format format_of(const char *name); /* the format with this name, which must exist */
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- reading and writing files --------------------------------------------------------------- */
 
 enum { MOST_AXES = 5 };
 
@@ -144,6 +144,7 @@ const char *contract_about(const limber_contract *k); /* a sentence */
 
 enum { MOST_INPUTS = 8 }; /* inputs of an epilogue */
 
+/* A product as the command line states it. */
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend; /* owned */
     char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
@@ -200,6 +201,7 @@ const void *product_beta(const struct product *p);
 
 /* ---- runs of a product: cmd_gemm.c ----------------------------------------------------------- */
 
+/* How a result compares with the exact one. */
 struct verdict {
     double ulp, relative; /* largest error */
     int64_t checked, elements;
@@ -274,7 +276,7 @@ void json_number(struct cJSON *j, const char *name, double x);
 /* Prints j and deletes it; false after a message. */
 bool json_print(struct cJSON *j);
 
-/* ---- check ----------------------------------------------------------------------------------- */
+/* ---- the command check ----------------------------------------------------------------------- */
 
 /* Compares p->c with the exact result by MPFR; before is C as it was (beta). */
 struct verdict check_product(const struct product *p, const void *before);

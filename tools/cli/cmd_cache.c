@@ -22,6 +22,7 @@ static const char *state_of(const struct listing *l, const limber_cache_entry *e
     return e->foreign ? "FOREIGN" : !e->good ? "DAMAGED" : !l->verify ? "-" : "good";
 }
 
+/* Callback for each entry: prints it, or adds it to the JSON. */
 static int print_entry(void *user, const limber_cache_entry *e)
 {
     struct listing *l = user;
@@ -76,6 +77,7 @@ static bool can_be_made(const char *folder)
     return access(path, W_OK | X_OK) == 0;
 }
 
+/* Prints where the cache is, what it has, and why it is not used, if so. */
 static int info(limber_context *ctx, bool json)
 {
     limber_cache_info i = LIMBER_CACHE_INFO_INIT;
@@ -112,6 +114,7 @@ static int info(limber_context *ctx, bool json)
     return 0;
 }
 
+/* Lists the entries of the cache. verify: checks their bytes, too. */
 static int list(limber_context *ctx, bool verify, bool json)
 {
     struct listing l = { json ? cJSON_CreateArray() : NULL, verify, 0 };

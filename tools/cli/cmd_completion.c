@@ -85,7 +85,7 @@ static void print_words(const char *takes)
     each_word(takes, print_word);
 }
 
-/* ---- bash ------------------------------------------------------------------------------------ */
+/* ---- the script for bash --------------------------------------------------------------------- */
 
 /* Readline splits words at =, so "--as=f32" arrives as three words. */
 static void bash_begin(void)
@@ -138,6 +138,7 @@ static void bash_name(const struct poptOption *o)
         print_word(text);
 }
 
+/* Calls a function for each option of a table and of the tables that it includes. */
 static void each_option(void *user, const struct poptOption *table)
 {
     void (*option)(const struct poptOption *) = *(void (**)(const struct poptOption *))user;
@@ -157,6 +158,7 @@ static void options_of(const struct command *c, const char *part,
     command_options(c, part, each_option, &option);
 }
 
+/* Prints what bash completes behind a command, or behind one of its words (`part`). */
 static void bash_command(const struct command *c, const char *part)
 {
     printf("    \"%s%s%s\"%s)\n        options=\"", c->name, part ? " " : "", part ? part : "",
@@ -192,7 +194,7 @@ static void bash_end(void)
            "complete -F _limber limber\n");
 }
 
-/* ---- zsh ------------------------------------------------------------------------------------- */
+/* ---- the script for zsh ---------------------------------------------------------------------- */
 
 /* Prints text in single quotes, escaping the special characters of zsh's _arguments. */
 static void print_quoted(const char *s, const char *escaped)
@@ -266,6 +268,7 @@ static void zsh_option(const struct poptOption *o)
     }
 }
 
+/* Prints what zsh completes behind a command, or behind one of its words (`part`). */
 static void zsh_command(const struct command *c, const char *part)
 {
     const char *takes = part ? "FILE" : c->takes;
@@ -305,7 +308,7 @@ static void zsh_end(void)
            "fi\n");
 }
 
-/* ---- fish ------------------------------------------------------------------------------------ */
+/* ---- the script for fish --------------------------------------------------------------------- */
 
 static char fish_when[128];
 
@@ -343,6 +346,7 @@ static void fish_option(const struct poptOption *o)
     printf("'\n");
 }
 
+/* Prints what fish completes behind a command, or behind one of its words (`part`). */
 static void fish_command(const struct command *c, const char *part)
 {
     const char *takes = part ? "FILE" : c->takes;

@@ -28,6 +28,7 @@ static void print_heading(const char *what)
            "error in ulp", "of |A||B|", "first call", "second call");
 }
 
+/* Computes the product under a contract, and prints its error and time as a row. */
 static int print_row(limber_context *ctx, const struct accuracy *w, int64_t m, int64_t n, int64_t k,
                      struct array *a, int64_t row_a, int64_t col_a, struct array *b)
 {
@@ -65,6 +66,7 @@ static int print_row(limber_context *ctx, const struct accuracy *w, int64_t m, i
     return 0;
 }
 
+/* Prints the errors of all contracts for one product. trans: A is transposed. */
 static int print_table(limber_context *ctx, const char *what, int64_t m, int64_t n, int64_t k,
                        struct array *a, bool trans, struct array *b)
 {
@@ -82,7 +84,7 @@ static bool alloc_matrix(struct array *a, int64_t rows, int64_t cols)
     return array_alloc(a, "demo");
 }
 
-/* ---- Hilbert --------------------------------------------------------------------------------- */
+/* ---- a demonstration: Hilbert matrices ------------------------------------------------------- */
 
 static double choose(int n, int k)
 {
@@ -124,8 +126,9 @@ static int hilbert(limber_context *ctx)
     return status;
 }
 
-/* ---- wide range ------------------------------------------------------------------------------ */
+/* ---- a demonstration: numbers of a wide range ------------------------------------------------ */
 
+/* Fills a matrix with numbers of either sign whose exponents spread over 64 binades. */
 static void fill_wide_range(struct array *a, uint64_t seed)
 {
     double *x = a->data;
@@ -160,8 +163,9 @@ static int wide_range(limber_context *ctx)
     return status;
 }
 
-/* ---- real data ------------------------------------------------------------------------------- */
+/* ---- a demonstration: real data -------------------------------------------------------------- */
 
+/* Writes the path of a data file; false: it is not there, so its demonstration is skipped. */
 static bool path_in(char *out, size_t size, const char *data, const char *file)
 {
     snprintf(out, size, "%s/%s", data, file);

@@ -14,12 +14,14 @@
 
 enum { MOST_LISTED = 64 };
 
+/* A list that an option takes. */
 struct list {
     char *text;                     /* owned; popt's copy, items NUL-terminated */
     const char *item[MOST_LISTED];
     int n;
 };
 
+/* The command: options, lists, and one trial for each combination. */
 struct explore {
     struct product p;
     struct list formats, groups, roundings, products, stored, contracts, layers;
@@ -35,7 +37,7 @@ struct explore {
     int trials;
 };
 
-/* ---- the lists ------------------------------------------------------------------------------- */
+/* ---- the lists of formats, contracts and units ----------------------------------------------- */
 
 /* Splits a list at spaces and commas; commas inside parentheses belong to an item. */
 static bool split_list(struct list *l, const char *option, const char *otherwise)
@@ -78,6 +80,7 @@ static int product_width(const limber_unit *u)
     return 2 + (a.exp_bits > b.exp_bits ? a.exp_bits : b.exp_bits) + a.frac_bits + b.frac_bits + 1;
 }
 
+/* Writes the words of a trial's unit. */
 static bool describe(const struct explore *e, struct trial *t)
 {
     const char *outer = e->outer ? e->outer : t->format;
@@ -220,7 +223,7 @@ static bool list_layers(struct explore *e)
     return true;
 }
 
-/* ---- the operands ---------------------------------------------------------------------------- */
+/* ---- operands at random (--random) ----------------------------------------------------------- */
 
 /* Fills a new matrix with numbers from N(0,1). */
 static bool random_matrix(struct array *a, int64_t rows, int64_t cols, uint64_t *state)
@@ -261,8 +264,9 @@ static bool random_operands(struct explore *e)
     return random_matrix(&e->p.a, v[0], v[2], &state) && random_matrix(&e->p.b, v[2], v[1], &state);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- multiplying and measuring errors -------------------------------------------------------- */
 
+/* Computes the correct product, which trials are compared with. */
 static bool multiply_exactly(struct explore *e, limber_context *ctx)
 {
     struct product q = e->p;
@@ -357,6 +361,8 @@ static void add_mean(double *mean, double x, double before, double weight)
     *mean = before > 0 ? (*mean * before + x * weight) / (before + weight) : x;
 }
 
+/* Runs a trial's unit on the open product; means are weighted by multiply-adds, `weight` of this
+ * product. */
 static bool try_unit(struct explore *e, limber_context *ctx, struct trial *t, double before,
                      double weight)
 {
@@ -467,7 +473,7 @@ static const struct trial *smallest(const struct explore *e)
     return best;
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- tables and JSON ------------------------------------------------------------------------- */
 
 static void print_cell(double x, int columns, int digits)
 {
@@ -640,6 +646,7 @@ static void field(FILE *f, double x)
         fprintf(f, ",%.9g", x);
 }
 
+/* Writes a line for each trial. */
 static bool write_csv(const struct explore *e, const char *path)
 {
     struct draft d;
@@ -711,6 +718,7 @@ static bool prepare(struct explore *e)
     return list_trials(e) && (!e->p.is_conv || product_geometry(&e->p));
 }
 
+/* Runs all trials and prints them. */
 static int explore(struct explore *e, const char *const *files)
 {
     bool ok;

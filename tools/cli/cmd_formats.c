@@ -62,7 +62,7 @@ static void print_row(const char *name, cJSON *array)
     printf("\n");
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables of a format's values ------------------------------------------------------------- */
 
 /* Statements of a published guide for FP16 operators that differ from this table. */
 static const struct said {
@@ -107,6 +107,7 @@ static void write_bits(limber_format f, uint64_t code, char *to)
     *to = '\0';
 }
 
+/* Adds the code of a special value to the JSON, or prints it. */
 static void add_special(limber_format f, const char *name, double value, cJSON *json)
 {
     char bits[80];
@@ -141,6 +142,7 @@ static void special_fields(limber_format f, const char *name, int exponent, cons
         printf("  %-24s %s\n", name, bits);
 }
 
+/* Adds or prints the codes of a format's special values. */
 static void add_specials(limber_format f, const limber_format_facts *x, cJSON *to)
 {
     const int top = (1 << f.exp_bits) - 1;
@@ -228,6 +230,7 @@ static const char *format_overflow(int e, int bits, char text[60])
     return text;
 }
 
+/* A fact as text where binary64 does not hold it; NULL: it does. */
 const char *fact_beyond_f64(const limber_format_facts *x, const char *name, char text[60])
 {
     const double unit = ldexp(1, 1 - x->significant_bits);
@@ -258,6 +261,7 @@ static bool is_known(limber_format f, const char *name)
             strcmp(name, "finite values"));
 }
 
+/* Adds or prints the numbers of a format, one in a row. */
 static void add_numbers(limber_format f, const limber_format_facts *x, cJSON *json)
 {
     const struct {

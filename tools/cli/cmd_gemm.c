@@ -43,6 +43,7 @@ void verdict_print(const struct verdict *v)
            v->ulp, v->relative, (long long)v->checked, (long long)v->elements);
 }
 
+/* Adds the result of the check to the JSON. */
 void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
 {
     if (p->check) {
@@ -250,6 +251,7 @@ static int run_product(struct product *p)
     return status;
 }
 
+/* Runs `limber gemm` or, for convolutions, `limber conv`. */
 static int run_command(int argc, const char **argv, bool is_conv)
 {
     struct product p;

@@ -13,11 +13,13 @@
 
 enum { CODES = 1 << 16, SAMPLES = 1 << 22, MOST = 16 };
 
+/* Errors over all inputs: in units of the last place, and relative. */
 struct errors {
     double most, most_relative, mean, mean_relative;
     double weight; /* sum of weights in the means */
 };
 
+/* Adds an input's error to means and maxima. weight: of this input in the means. */
 static void add_error(struct errors *e, double exact, double rounded, double weight)
 {
     double error = fabs(rounded - exact), relative = exact == 0 ? 0 : error / fabs(exact);
@@ -71,6 +73,7 @@ static bool is_input(const struct inputs *in, double x)
            (!in->positive || x > 0);
 }
 
+/* How much an input counts in means: all alike, or by the spacing of numbers there. */
 static double weight_of(const struct inputs *in, double x)
 {
     int exponent;
@@ -334,7 +337,7 @@ static bool conversions_table(cJSON *json)
     return ok;
 }
 
-/* ---- the list -------------------------------------------------------------------------------- */
+/* ---- the list of operators ------------------------------------------------------------------- */
 
 /* Largest error of a binary32 function in ulp, over random bit patterns, which cover all binades
  * and both signs. The reference is the binary64 function, whose error is below 2^-27 such ulp. */

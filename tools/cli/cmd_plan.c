@@ -44,6 +44,7 @@ static const limber_report *best_known(const struct product *p, const struct exp
     return p->run ? &t->run.warm : &t->plan;
 }
 
+/* Prints operands, plan, outlook and parts as JSON. */
 static int print_json(const struct product *p, const struct explanation *t, const char *text)
 {
     cJSON *j = cJSON_CreateObject();
@@ -77,6 +78,7 @@ static void print_run(const struct product *p, const struct explanation *t)
         parts_print(&t->run.warm);
 }
 
+/* Prints outlook, operands and parts, and with --ir the plan's text. */
 static int print_text(const struct product *p, const struct explanation *t, const char *text)
 {
     outlook_print(p, &t->outlook, &t->plan);
@@ -116,6 +118,7 @@ static bool look_at_operands(const struct product *p, limber_context *ctx, struc
                           product_cut(p, ctx, &t->cut, NULL) == LIMBER_STATUS_OK);
 }
 
+/* Plans the product, looks at its operands, and prints what was found. */
 static int explain(struct product *p, limber_context *ctx, struct explanation *t)
 {
     char *text = NULL;
@@ -136,6 +139,7 @@ static int explain(struct product *p, limber_context *ctx, struct explanation *t
     return status;
 }
 
+/* Runs `limber plan gemm` or `limber plan conv`. */
 static int plan_product(int argc, const char **argv, bool is_conv)
 {
     struct explanation *t = calloc(1, sizeof *t);
@@ -165,6 +169,7 @@ static int plan_product(int argc, const char **argv, bool is_conv)
     return status;
 }
 
+/* Runs `limber plan FILE`: passes over a plan's text, for a target from a file or this machine. */
 static int plan_file(const char *path, const char *passes, const char *target_file,
                      const char *backend, bool json)
 {

@@ -28,6 +28,7 @@ static enum source source_of(limber_context *ctx, const limber_report *r)
     return r->from == LIMBER_FROM_COMPILER ? COMPILED : FOUND;
 }
 
+/* Prints how a kernel came to be, and counts it. */
 static void print_made(struct prebuild *p, const char *what, const limber_report *r)
 {
     static const char *const words[] = { "compiled", "there", "interpreted" };
@@ -51,8 +52,9 @@ static void print_made(struct prebuild *p, const char *what, const limber_report
     fflush(stdout);
 }
 
-/* ---- a program's report ---------------------------------------------------------------------- */
+/* ---- shapes from a program's report ---------------------------------------------------------- */
 
+/* Makes the kernel of a stated plan from a report. */
 static bool make_plan(struct prebuild *p, const char *path, const char *plan)
 {
     limber_report r = LIMBER_REPORT_INIT;
@@ -67,6 +69,7 @@ static bool make_plan(struct prebuild *p, const char *path, const char *plan)
     return true;
 }
 
+/* Makes the kernels that a program's report names. */
 static bool make_report(struct prebuild *p, const char *path, const char *text)
 {
     cJSON *report = cJSON_Parse(text);
@@ -87,7 +90,7 @@ static bool make_report(struct prebuild *p, const char *path, const char *text)
     return ok;
 }
 
-/* ---- a list of shapes ------------------------------------------------------------------------ */
+/* ---- shapes from a list ---------------------------------------------------------------------- */
 
 struct shape {
     int64_t m, n, k;
@@ -99,6 +102,7 @@ struct shape {
  * with fewer lines thus makes the same kernel in less time. */
 enum { ENOUGH = 1 << 26, LINES = 128 };
 
+/* Halves m and n of a large product on a CPU, whose kernels do not depend on them. */
 static void shrink_lines(struct shape *s, bool device)
 {
     while (!device && (double)s->m * (double)s->n * (double)s->k > ENOUGH &&
@@ -108,6 +112,7 @@ static void shrink_lines(struct shape *s, bool device)
     }
 }
 
+/* Fills an array with random numbers of this kind. */
 static bool fill_random(const char *kind, limber_format f, int64_t count, void *to)
 {
     limber_format f64 = format_of("f64");
@@ -125,6 +130,7 @@ static bool fill_random(const char *kind, limber_format f, int64_t count, void *
     return true;
 }
 
+/* Runs a product of this shape once, so that its kernel is made. */
 static bool run_shape(struct prebuild *p, const struct shape *s, const limber_contract *k,
                       limber_report *r)
 {
@@ -196,6 +202,7 @@ static bool read_format(struct shape *s)
     return limber_format_named(s->format, &f) == LIMBER_STATUS_OK;
 }
 
+/* Makes the kernel of one line of a list of shapes. */
 static bool make_shape(struct prebuild *p, const char *path, int at, char *line)
 {
     limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
@@ -230,6 +237,7 @@ static bool make_shape(struct prebuild *p, const char *path, int at, char *line)
     return true;
 }
 
+/* Makes the kernels of a list of shapes, line by line. */
 static bool make_shapes(struct prebuild *p, const char *path, char *text)
 {
     bool ok = true, any = false;
@@ -248,6 +256,7 @@ static bool make_shapes(struct prebuild *p, const char *path, char *text)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Makes the kernels of a file: a program's report in JSON, or a list of shapes. */
 static bool make_file(struct prebuild *p, const char *path)
 {
     char *text = text_read(path);

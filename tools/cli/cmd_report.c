@@ -9,6 +9,7 @@
 
 enum { MOST_FILES = 1024, MOST_CALLS = 10 };
 
+/* The documents that were read, and the sum of the reports of runs. */
 struct files {
     struct document d[MOST_FILES];
     int n;
@@ -16,7 +17,7 @@ struct files {
     int runs;
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading files --------------------------------------------------------------------------- */
 
 static const char *without_space(const char *s)
 {
@@ -87,6 +88,7 @@ static cJSON *read_json(const char *path)
     return o;
 }
 
+/* Adds a parsed file to the list; refuses what is no report. */
 static bool add_document(struct files *f, const char *path, cJSON *json)
 {
     struct document d = { .path = path, .json = json, .kind = kind_of(json) };
@@ -154,7 +156,7 @@ static bool read_file(struct files *f, const char *path)
     return ok;
 }
 
-/* ---- showing --------------------------------------------------------------------------------- */
+/* ---- showing them as text or as a page ------------------------------------------------------- */
 
 static void print_all(const struct files *f, int top)
 {
@@ -165,6 +167,7 @@ static void print_all(const struct files *f, int top)
             section_print(&f->d[i]);
 }
 
+/* Writes the HTML page. top: shapes that it lists. */
 static bool write_page(const struct files *f, const char *path, int top)
 {
     struct draft d;
@@ -181,6 +184,7 @@ static bool write_page(const struct files *f, const char *path, int top)
     return draft_close(&d, ok) && ok;
 }
 
+/* Shows all files as text, JSON or a page. */
 static bool show(const struct files *f, const char *html, bool json, int top)
 {
     if (json && f->runs < f->n)

@@ -85,6 +85,8 @@ static double load_value(const struct subject *s, const void *x, int64_t at)
     return s->f.size == 8 ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
+/* The sum under test: puts the factors into a row of A and a column of B, and reads the element of
+ * C. */
 static int sum_products(void *user, const double *a, const double *b, int64_t k, double *out)
 {
     struct subject *s = user;
@@ -99,13 +101,14 @@ static int sum_products(void *user, const double *a, const double *b, int64_t k,
     return 0;
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- what is asked, from options ------------------------------------------------------------- */
 
 struct options {
     char *blas, *routine, *unit, *contract, *format, *shape, *at;
     int trials, json;
 };
 
+/* Reads `count` numbers of at least `least`, separated by commas. */
 static bool parse_shape(const char *text, const char *option, int count, int64_t *v, int64_t least)
 {
     char *end;
@@ -120,6 +123,7 @@ static bool parse_shape(const char *text, const char *option, int count, int64_t
     return true;
 }
 
+/* Loads the BLAS and finds the routine that is examined. */
 static bool set_blas(struct subject *s, const struct options *o)
 {
     const char *name = o->routine ? o->routine : "dgemm";
@@ -142,6 +146,7 @@ static bool set_blas(struct subject *s, const struct options *o)
     return true;
 }
 
+/* Examines a simulated unit. */
 static bool set_unit(struct subject *s, const char *words)
 {
     if (limber_unit_parse(words, &s->unit) != LIMBER_STATUS_OK)
@@ -153,6 +158,7 @@ static bool set_unit(struct subject *s, const char *words)
     return true;
 }
 
+/* Examines the library under a contract. */
 static bool set_contract(struct subject *s, const struct options *o)
 {
     const char *words = o->contract ? o->contract : "native";
@@ -169,6 +175,7 @@ static bool set_contract(struct subject *s, const struct options *o)
     return true;
 }
 
+/* Reads what is examined: a BLAS, a unit or a contract, and which element of which product. */
 static bool set_subject(struct subject *s, const struct options *o)
 {
     int64_t v[3] = { 64, 64, 64 }, at[2] = { 0, 0 };
@@ -196,7 +203,7 @@ static bool set_subject(struct subject *s, const struct options *o)
     return true;
 }
 
-/* ---- what is found --------------------------------------------------------------------------- */
+/* ---- what is found, and printed -------------------------------------------------------------- */
 
 /* Agreement on random products: all results, those of the examined element, and how many of each
  * have the bits that the unit's words predict. */
@@ -204,6 +211,7 @@ struct prediction {
     int64_t results, same, looked_at, same_there;
 };
 
+/* Compares the unit that the words describe with the subject on random products. */
 static bool predict(struct subject *s, const char *words, int trials, struct prediction *x)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
@@ -245,6 +253,7 @@ static bool predict(struct subject *s, const char *words, int trials, struct pre
     return good;
 }
 
+/* Prints the order, the unit's words and how many results they predict. */
 static int print_result(const struct subject *s, const char *tree, const char *words,
                         const struct prediction *x, bool json)
 {
@@ -291,6 +300,7 @@ static int print_result(const struct subject *s, const char *tree, const char *w
     return 0;
 }
 
+/* Finds the order of sums, predicts random products by it, and prints both. */
 static int reveal(struct subject *s, const struct options *o)
 {
     struct prediction x = { 0 };

@@ -34,6 +34,7 @@ static void print_tried(void *user, const char *line)
     fflush(stdout);
 }
 
+/* Runs the search for tiles, and prints each measurement. */
 static int run_tune(double seconds, const char *units, int json)
 {
     struct shown shown = { json ? cJSON_CreateArray() : NULL, 0 };

@@ -15,6 +15,7 @@ struct found {
     char why_not[320]; /* reason why it is absent; empty: it was found */
 };
 
+/* What was found of the machine and its libraries. */
 struct machine {
     char cpu[64], target[64];
     struct found llvm, cuda;
@@ -33,8 +34,9 @@ static void set_reason(struct found *f)
     snprintf(f->why_not, sizeof f->why_not, "%s", text);
 }
 
-/* ---- libLLVM --------------------------------------------------------------------------------- */
+/* ---- which libLLVM is used ------------------------------------------------------------------- */
 
+/* Callback of dl_iterate_phdr: reads libLLVM's version, if this object is libLLVM. */
 static int find_in_object(struct dl_phdr_info *info, size_t size, void *user)
 {
     struct found *f = user;
@@ -73,7 +75,7 @@ static void find_llvm(limber_context *ctx, struct found *f)
         dl_iterate_phdr(find_in_object, f);
 }
 
-/* ---- the CPU --------------------------------------------------------------------------------- */
+/* ---- the CPU's target ------------------------------------------------------------------------ */
 
 /* Reads TARGET from a log line with "llvm:TARGET". */
 static void read_target(void *user, const char *line)
@@ -103,7 +105,7 @@ static void find_target(limber_context *ctx)
     limber_run(ctx, &p, NULL);
 }
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- this CPU and this GPU ------------------------------------------------------------------- */
 
 static void find_cpu(struct machine *m)
 {
@@ -142,7 +144,7 @@ static void find_cuda(struct found *f)
     limber_destroy(ctx);
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- what was found, as text and JSON -------------------------------------------------------- */
 
 static void add_text(cJSON *j, const char *name, const char *text)
 {

@@ -12,6 +12,7 @@
 
 enum { LONGEST_FIELD = 1100 };
 
+/* A text file of numbers while it is read. */
 struct reader {
     const char *path;
     limber_format format;
@@ -34,6 +35,7 @@ static bool report_field(const struct reader *r, int64_t field, const char *text
     return false;
 }
 
+/* Grows the array so that it holds number `at`. */
 static bool make_room(struct reader *r, int64_t at)
 {
     int64_t room = r->room ? r->room * 2 : 1024;
@@ -115,6 +117,7 @@ static bool check_name(const struct reader *r, int64_t column, const char *field
            report_field(r, column, field, "is no number; the name of a column stands in quotes");
 }
 
+/* Reads the numbers of one line; a first line of names is skipped. */
 static bool read_line(struct reader *r, char *text)
 {
     int64_t columns = 0, names = 0;

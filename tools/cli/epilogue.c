@@ -44,6 +44,7 @@ static bool find_input_shape(const struct product *p, const struct array *a,
     return true;
 }
 
+/* Reads --input NAME=FILE as input i of the epilogue. */
 static bool read_input(struct product *p, int i, const char *text)
 {
     const char *path = strchr(text, '=');

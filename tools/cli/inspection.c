@@ -18,6 +18,7 @@ struct grid inspection_grid(const limber_inspection *l, int side, int64_t high, 
     return (struct grid){ (down + dy - 1) / dy, (across + dx - 1) / dx, dy, dx };
 }
 
+/* Joins a tile to a cell that summarises several. */
 static void add_tile(struct cell *c, const limber_tile *t)
 {
     bool finite = t->bits > 0;
@@ -29,6 +30,7 @@ static void add_tile(struct cell *c, const limber_tile *t)
     c->zero = c->zero && !finite;
 }
 
+/* The extremes of the tiles that one cell of a grid stands for. */
 struct cell inspection_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
                             int64_t x)
 {
@@ -80,6 +82,8 @@ static double zero_share(const limber_inspection *l)
     return n ? 100. * (double)zero / (double)n : 0;
 }
 
+/* Prints an operand's facts and a map of its tiles. least, most: range of exponents of both
+ * maps. */
 static void print_operand(const struct product *p, const limber_inspection *l, int side, int least,
                           int most)
 {

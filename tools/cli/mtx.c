@@ -16,6 +16,7 @@ enum {
     SPARSE_SHARE = 8
 };  /* a sparse matrix may take at most 1 / SPARSE_SHARE of the memory as a dense one */
 
+/* A Matrix Market file while it is read, and what its first line says. */
 struct reader {
     FILE *f;
     const char *path;
@@ -122,6 +123,7 @@ static bool check_integer(const struct reader *r, const char *token)
     return fits || report_value(r, token, "has more bits than the 113 of binary128");
 }
 
+/* Stores an integer and, in a skew matrix, its negative at `mirror`. */
 static bool set_integer(const struct reader *r, const char *token, int64_t *at, int64_t *mirror)
 {
     char *end;
@@ -190,6 +192,7 @@ static bool is_first(struct reader *r, const struct array *a, int64_t i, int64_t
     return true;
 }
 
+/* Reads `count` lines "row column value" of a coordinate file. */
 static bool read_entries(struct reader *r, struct array *a, int64_t count)
 {
     for (int64_t e = 0; e < count; e++) {
@@ -266,7 +269,7 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
            (end || report_error(&r, "more values than the sizes claim"));
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing a .mtx file --------------------------------------------------------------------- */
 
 bool mtx_write(FILE *f, const char *path, const struct array *a)
 {

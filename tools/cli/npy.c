@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The header of a .npy file. */
 struct header {
     char descr[16];
     bool fortran;
@@ -40,6 +41,7 @@ static const char *find_field(const char *dict, const char *key)
     return NULL;
 }
 
+/* Reads "(2, 3)" from a header. */
 static bool parse_shape(const char *s, struct header *h)
 {
     if (*s++ != '(')
@@ -61,6 +63,7 @@ static bool parse_shape(const char *s, struct header *h)
     }
 }
 
+/* Reads type, order and shape from the header's dictionary. */
 static bool parse_header(const char *dict, const char *path, struct header *h)
 {
     const char *descr = find_field(dict, "descr"), *order = find_field(dict, "fortran_order");
@@ -82,6 +85,7 @@ static bool parse_header(const char *dict, const char *path, struct header *h)
     return parse_shape(shape, h) || report_error(path, "the shape is not one to five sizes");
 }
 
+/* Reads the header of a .npy file. */
 static bool read_header(FILE *f, const char *path, struct header *h)
 {
     unsigned char head[12];

@@ -163,6 +163,7 @@ static bool find_member(FILE *f, const char *path, const char *name, struct memb
     return false;
 }
 
+/* Inflates a member into memory of its size; false: it is damaged. */
 static bool inflate_all(unsigned char *to, const struct member *m, const unsigned char *from)
 {
     z_stream z = { .next_in = (unsigned char *)(uintptr_t)from,
@@ -235,7 +236,7 @@ bool npz_read(FILE *f, const char *path, const char *name, struct array *a)
     return ok;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing a .npz file --------------------------------------------------------------------- */
 
 static unsigned char *put_number(unsigned char *p, uint64_t v, int bytes)
 {

@@ -52,7 +52,7 @@ void page_end(FILE *f)
     fputs("</html>\n", f);
 }
 
-/* ---- cells ----------------------------------------------------------------------------------- */
+/* ---- cells of tables ------------------------------------------------------------------------- */
 
 void page_number(FILE *f, double x)
 {
@@ -62,6 +62,7 @@ void page_number(FILE *f, double x)
     fputs("</td>", f);
 }
 
+/* Writes a cell with a bar. most: the value of the longest bar; beside: a mark for comparison. */
 void page_bar(FILE *f, double x, double most, double beside, bool grey)
 {
     double width = most > 0 ? BAR * x / most : 0;
@@ -95,7 +96,7 @@ void page_ratio(FILE *f, double ratio)
             ratio, x, ratio < 1 ? "#d55e00" : "#0072b2");
 }
 
-/* ---- charts ---------------------------------------------------------------------------------- */
+/* ---- charts as SVG --------------------------------------------------------------------------- */
 
 /* An axis: maps low to high, in units of its scale, to pixel coordinates. */
 struct axis {
@@ -123,6 +124,7 @@ static double pixel_of(const struct axis *a, double x)
     return a->from + (a->to - a->from) * (at - a->low) / (a->high - a->low);
 }
 
+/* Widens an axis so that it shows x, if it can. */
 static void include_value(struct axis *a, double x)
 {
     if (is_in_range(a, x) && (!a->base || x > 0)) {
@@ -201,6 +203,7 @@ static void set_x(const struct chart *c, struct axis *a)
         (a->base ? power_ticks : round_ticks)(a);
 }
 
+/* Finds the range of the vertical axis. */
 static void set_y(const struct chart *c, struct axis *a)
 {
     for (int i = 0; i < c->n; i++)
@@ -228,6 +231,7 @@ static void set_y(const struct chart *c, struct axis *a)
     }
 }
 
+/* Draws both axes with ticks and labels. */
 static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
 {
     double last = -LABEL;
@@ -287,6 +291,7 @@ static void end_mark(FILE *f, int i)
     fputs(i / COLOURS % 3 == 1 ? "</rect>\n" : "</circle>\n", f);
 }
 
+/* Draws a curve: its line, its points, and the ranges of their values. */
 static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis *x,
                        const struct axis *y)
 {

@@ -21,11 +21,13 @@ void page_ratio(FILE *f, double ratio);
 struct point {
     double x, y, low, high; /* low to high: confidence interval of y; NaN: none */
 };
+/* One curve of a chart. */
 struct curve {
     char name[120];
     struct point *point; /* n points; owned; page_chart sorts them */
     int n;
 };
+/* A chart: curves, axes and their captions. */
 struct chart {
     const char *title, *across, *up;
     /* logarithmic axes, of base 2 and of base 10; a 0 is drawn hollow at the lower edge */

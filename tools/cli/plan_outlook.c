@@ -54,7 +54,7 @@ void outlook_read(struct outlook *o, const char *text)
     }
 }
 
-/* ---- as text --------------------------------------------------------------------------------- */
+/* ---- the outlook as text --------------------------------------------------------------------- */
 
 static const struct attempt *attempt_of(const struct outlook *o, const char *name)
 {
@@ -71,6 +71,7 @@ static const char *ratio(double x, char *text, size_t size)
     return text;
 }
 
+/* Prints why this scheme was chosen, beside the next one. */
 static void print_why(const struct product *p, const struct outlook *o, const limber_report *r)
 {
     const struct attempt *own = attempt_of(o, r->scheme), *native = attempt_of(o, "native");
@@ -105,6 +106,7 @@ static void print_why(const struct product *p, const struct outlook *o, const li
         printf("          not native: %s\n", native->why);
 }
 
+/* Prints the predicted time, beside that of native. */
 static void print_seconds(const struct outlook *o, const limber_report *r)
 {
     char times[32];
@@ -166,7 +168,7 @@ void outlook_parts(const char *text)
         printf("%.*s\n", (int)(end ? end - at - 2 : (long)strlen(at + 2)), at + 2);
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------- */
+/* ---- the outlook as JSON --------------------------------------------------------------------- */
 
 void outlook_json(cJSON *j, const struct outlook *o, const limber_report *r)
 {

@@ -160,6 +160,7 @@ static bool result_format(struct product *p, limber_format *f)
     return true;
 }
 
+/* Finds m, n and k from the operands' arrays. */
 static bool gemm_shape(struct product *p, const char *const *files)
 {
     for (int i = 0; i < 2; i++) {
@@ -219,6 +220,7 @@ static bool written_size(struct product *p, int sides, const int64_t dy[MOST_AXE
     return parse_list("size", p->size, size + 3 - sides, sides);
 }
 
+/* Checks an array's axes against those that a convolution's result needs. */
 static bool has_axes(const char *file, const int64_t have[MOST_AXES], const int64_t want[MOST_AXES])
 {
     for (int i = 0; i < MOST_AXES; i++)
@@ -258,6 +260,7 @@ static void add_channels(const struct product *p, struct array *a)
     a->rank = 4;
 }
 
+/* Finds the sizes of a convolution from its two arrays and the options. */
 static bool conv_shape(struct product *p, const char *const *files)
 {
     limber_conv *s = &p->conv;

@@ -24,7 +24,7 @@ void run_print(const struct run *r, int top);
 void run_html(const struct run *r, FILE *f, int top);
 bool run_json(const struct run *r, int top); /* false after a message */
 
-/* ---- other files: one section each ----------------------------------------------------------- */
+/* ---- files of other commands ----------------------------------------------------------------- */
 
 enum kind {
     KIND_RUN, /* LIMBER_REPORT */
@@ -35,6 +35,7 @@ enum kind {
     KIND_LINES, /* JSON lines, such as a training sweep or statistics of layers */
     KIND_UNKNOWN
 };
+/* A file of JSON, and which command wrote it. */
 struct document {
     const char *path;
     cJSON *json;

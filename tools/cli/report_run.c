@@ -40,7 +40,7 @@ struct run {
     int routines;
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading a report of a run --------------------------------------------------------------- */
 
 static double number(const cJSON *o, const char *name)
 {
@@ -76,6 +76,7 @@ static void plain_name(const char *from, char *to, size_t size)
         to[n - 1] = '\0';
 }
 
+/* Adds the calls of one group to a sum. */
 static void add(struct group *sum, const struct group *g)
 {
     sum->calls += g->calls;
@@ -155,6 +156,7 @@ static void add_contract(struct run *r, const char *words)
                  words);
 }
 
+/* Adds calls to those of the same routine and caller. */
 static void add_site(struct run *r, const struct group *g)
 {
     struct group *at = r->site;
@@ -242,7 +244,7 @@ static int by_products(const void *a, const void *b)
     return x->products < y->products ? 1 : x->products > y->products ? -1 : 0;
 }
 
-/* ---- verdict --------------------------------------------------------------------------------- */
+/* ---- the verdict: did the calls keep their contracts? ---------------------------------------- */
 
 enum { SHORTEST_RATED = 10 }; /* milliseconds: shorter times say nothing of speed */
 
@@ -300,7 +302,7 @@ static void find_verdict(struct run *r)
 static const char scope[] =
     "Not seen: what a BLAS's own LAPACK computes inside itself, and a program's own loops.";
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- the report as text ---------------------------------------------------------------------- */
 
 static const char *base(const char *path)
 {
@@ -380,7 +382,7 @@ static void checked(const struct group *g, char *to, size_t size)
              g->elements, what, g->ulps);
 }
 
-/* ---- advice ---------------------------------------------------------------------------------- */
+/* ---- advice to the user ---------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void advise(struct run *r, const char *format, ...)
 {
@@ -393,6 +395,7 @@ __attribute__((format(printf, 2, 3))) static void advise(struct run *r, const ch
     va_end(args);
 }
 
+/* Calls that the BLAS computed for a reason with these words. */
 static double left_because(const struct run *r, const char *words)
 {
     double calls = 0;
@@ -582,8 +585,9 @@ void run_print(const struct run *r, int top)
         printf("%s- %s\n", i ? "" : "\n", r->advice[i]);
 }
 
-/* ---- HTML ------------------------------------------------------------------------------------ */
+/* ---- the report as HTML ---------------------------------------------------------------------- */
 
+/* Writes a group as a row. most: the longest time, for bars. */
 static void html_row(FILE *f, const struct group *g, bool shape, double most)
 {
     char times[32];
@@ -608,6 +612,7 @@ static void html_row(FILE *f, const struct group *g, bool shape, double most)
     fputs("</td></tr>\n", f);
 }
 
+/* Writes a table of groups. shape: with their m, n and k. */
 static void html_table(FILE *f, const char *title, const struct group *g, int count, bool shape)
 {
     double most = 0;
@@ -702,7 +707,7 @@ void run_html(const struct run *r, FILE *f, int top)
     html_sites(f, r);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- the report as JSON ---------------------------------------------------------------------- */
 
 static cJSON *json_of_unit(const struct group *g)
 {
@@ -779,7 +784,7 @@ bool run_json(const struct run *r, int top)
     return s || !complain("report: not enough memory");
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- making, finishing and freeing a report -------------------------------------------------- */
 
 struct run *run_new(void)
 {

@@ -11,7 +11,7 @@
 
 enum { MOST_CURVES = 24, MOST_COLUMNS = 24, MOST_NAMES = 24, MOST_ROWS = 1000 };
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values from JSON ------------------------------------------------------------------------ */
 
 double json_value(const cJSON *o, const char *name)
 {
@@ -92,7 +92,7 @@ const char *kind_name(enum kind k)
     return names[k];
 }
 
-/* ---- curves ---------------------------------------------------------------------------------- */
+/* ---- curves of several series ---------------------------------------------------------------- */
 
 /* Curves by name; further curves are counted, but not kept. */
 struct curves {
@@ -101,6 +101,7 @@ struct curves {
     bool failed; /* no memory */
 };
 
+/* Adds a point to the curve of this name, which is begun if there is room. */
 static void curve_add(struct curves *c, const char *name, struct point p)
 {
     struct curve *at = c->list;
@@ -205,7 +206,7 @@ static void write_table(FILE *f, const cJSON *rows)
     write_omitted(f, n);
 }
 
-/* ---- limber explore -------------------------------------------------------------------------- */
+/* ---- rows of limber explore ------------------------------------------------------------------ */
 
 /* Whether rows differ in the member. */
 static bool varies(const cJSON *rows, const char *name)
@@ -343,7 +344,7 @@ static bool explore_html(FILE *f, const cJSON *o)
     return true;
 }
 
-/* ---- limber bench and limber gpu ------------------------------------------------------------- */
+/* ---- rows of limber bench and limber gpu ----------------------------------------------------- */
 
 /* A row's rate: "value" of CPUs, "rate" of GPUs. */
 static double rate_of(const cJSON *row)
@@ -395,6 +396,7 @@ static bool bench_curves(FILE *f, const cJSON *first)
                                        .lines = true });
 }
 
+/* Writes a row of a benchmark. most: the greatest rate of its group, for bars. */
 static void bench_row(FILE *f, const cJSON *row, double most)
 {
     double ratio = json_value(row, "ratio");
@@ -484,8 +486,9 @@ static bool bench_html(FILE *f, const cJSON *o)
     return true;
 }
 
-/* ---- limber bench apps ----------------------------------------------------------------------- */
+/* ---- rows of limber bench apps --------------------------------------------------------------- */
 
+/* Writes an application's row. most: the longest time, for bars. */
 static void app_row(FILE *f, const cJSON *row, double most)
 {
     double seconds = json_value(row, "seconds"), inside = json_value(row, "seconds_in_products");
@@ -545,7 +548,7 @@ static void apps_html(FILE *f, const cJSON *o)
     }
 }
 
-/* ---- JSON lines ------------------------------------------------------------------------------ */
+/* ---- lines of training logs and statistics --------------------------------------------------- */
 
 /* Fraction bits of a format's text "(1,8,5)"; NaN: not of that form. */
 static double fraction_bits(const char *format)
@@ -685,7 +688,7 @@ static bool lines_html(FILE *f, const cJSON *rows)
     return true;
 }
 
-/* ---- sections -------------------------------------------------------------------------------- */
+/* ---- choosing a document's section ----------------------------------------------------------- */
 
 bool section_html(FILE *f, const struct document *d)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options that choose a unit -------------------------------------------------------------- */
 
 static void set_simulate(struct product *p)
 {
@@ -75,6 +75,7 @@ static void print_count(const char *what, int64_t n, int64_t of)
     printf("\n");
 }
 
+/* The first and the last exponent that occurs; false: none does. */
 static bool find_bins(const limber_distribution *d, int *first, int *last)
 {
     *first = LIMBER_EXPONENTS;

@@ -183,7 +183,7 @@ static void tell_variable(const char *word)
     printf("  Here it is %s%s.\n", value ? "set: " : "not set", value ? value : "");
 }
 
-/* ---- kinds ----------------------------------------------------------------------------------- */
+/* ---- kinds of words, and looking one up ------------------------------------------------------ */
 
 static const struct word_kind kinds[] = {
     { "command", NULL, "limber %s --help", command_word, tell_command, command_page },
@@ -342,6 +342,7 @@ static int edit_distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
+/* Known words that are nearest to a misspelt one, with their distances. */
 struct near {
     const char *word[MOST_NEAR];
     int edits[MOST_NEAR], n;

@@ -79,7 +79,7 @@ struct pack_args {
     int64_t scale_blocks;
     uint32_t *wide;                 /* for each tile: it needs FP64 lanes */
     int32_t blocks;                 /* thread blocks for one matrix or image */
-    int64_t matrices;               /* in this launch */
+    int64_t matrices;               /* matrices or images that this launch packs */
 };
 
 /* Packs one or both operands; the first `first` blocks pack A. */
@@ -180,7 +180,7 @@ struct sums_args {
     int32_t minus;
 };
 
-/* The fields of struct pairs_job. */
+/* The fields of struct pairs_job of backends/backend.h. */
 struct pairs_args {
     const char *product[3];
     int64_t count, width;
@@ -195,6 +195,7 @@ struct steps_numbers {
     int64_t row, col, plane;
 };
 
+/* Arguments of the kernel for an epilogue's steps. */
 struct steps_args {
     int64_t planes, rows, cols;
     struct steps_numbers from, to, input[8];

@@ -48,6 +48,7 @@ template <int S> DEVICE void negate(typename raw_element<S>::type &e)
     }
 }
 
+/* Loads an integer of 1, 2 or 4 bytes. */
 DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
 {
     if (bytes == 1)
@@ -57,7 +58,8 @@ DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
     return is_unsigned ? (int64_t)load<uint32_t>(p) : (int64_t)load<int32_t>(p);
 }
 
-/* Loads one element of a pair, widened and with its sign applied. */
+/* Loads one element of a pair of real numbers (a complex operand), widened and with its sign
+ * applied. */
 template <int S>
 DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const char *at,
                                                int64_t line, int64_t p)
@@ -94,7 +96,7 @@ DEVICE bool lies_along(const struct view &v)
     return v.pairs ? v.p == 2 : !v.patch && v.p <= v.line;
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- powers of two and doubles --------------------------------------------------------------- */
 
 /* 2^e for normal results. */
 DEVICE double power_of_two(int e)

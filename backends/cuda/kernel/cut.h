@@ -3,14 +3,14 @@
  * threads split pieces of lines into the tiles of limbs that are multiplied.
  *
  * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, with their pieces swizzled
- * like those of limbs.  If lines are contiguous across, rows are elements along k instead.  Either
- * way lanes with neighbouring lines read different banks. */
+ * like those of limbs.  If adjacent lines are adjacent in memory, its rows are elements along k.
+ * Either way lanes with neighbouring lines read different banks. */
 #ifndef LIMBER_CUDA_CUT_H
 #define LIMBER_CUDA_CUT_H
 
 enum { PIECE_ELEMENTS = 16 / BYTES };   /* elements in a 16-byte piece of a limb */
 
-/* ---- raw elements ---------------------------------------------------------------------------- */
+/* ---- copying raw elements to shared memory --------------------------------------------------- */
 
 template <int lines, int depth> DEVICE uint32_t raw_at(int line, int p, bool across)
 {
@@ -59,8 +59,9 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int6
     }
 }
 
-/* Copies lines from line0 on of this part of a product's operand, elements from p0 on.  `threads`
- * threads take part; this one has number `own`. */
+/* Copies lines from line0 on of this part of a product's operand, elements from p0 on, to shared
+ * memory: in pieces where the view allows, else element by element.  `threads` threads take part;
+ * this one has number `own`. */
 template <int S, int lines, int depth, int threads>
 DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t line0, int64_t p0,
                      int own)
@@ -83,8 +84,9 @@ DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t l
                                                    a.k - p0, own);
 }
 
-/* ---- splitting ------------------------------------------------------------------------------- */
+/* ---- splitting raw elements into limbs ------------------------------------------------------- */
 
+/* The scale of a line as two factors. */
 template <int S>
 DEVICE struct factors factors_of(const multiply_args &a, int product, int64_t line)
 {

@@ -55,7 +55,7 @@ typedef unsigned long uint64_t;
 #define __builtin_rint rint
 #define __builtin_trunc trunc
 
-/* ---- thread numbers -------------------------------------------------------------------------- */
+/* ---- numbers of a thread, its warp and its block --------------------------------------------- */
 
 DEVICE int thread() { return (int)threadIdx.x; }
 DEVICE int lane() { return (int)(threadIdx.x & 31); }
@@ -82,7 +82,7 @@ DEVICE double here(double v)
     return v;
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- loads, stores and atomic operations -------------------------------------------------- */
 
 extern __shared__ __align__(1024) char limber_shared[];
 
@@ -146,10 +146,10 @@ DEVICE int32_t atomic_next(int32_t *p) { OF_MEMORY(p); return atomicAdd(p, 1); }
 
 DEVICE void sync_block() { __syncthreads(); }
 DEVICE void sync_warp() { __syncwarp(); }
-/* All lanes take part. */
+/* The value of the lane whose number differs in the bits of `mask`.  All lanes take part. */
 DEVICE uint32_t shuffle_xor(uint32_t v, int mask) { return __shfl_xor_sync(0xffffffff, v, mask); }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- floating-point operations with a given rounding ----------------------------------------- */
 
 DEVICE float fma32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 DEVICE double fma64(double a, double b, double c) { return __fma_rn(a, b, c); }
@@ -182,7 +182,7 @@ DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 
 /* ==== from here on: assembly, which tests execute as it stands ================================ */
 
-/* ---- threads and words ----------------------------------------------------------------------- */
+/* ---- order of launches; words of two halves -------------------------------------------------- */
 
 /* Synchronises `threads` threads (a multiple of 32) at barrier id, 1 to 15. */
 template <int id, int threads> DEVICE void sync_some()
@@ -272,7 +272,7 @@ DEVICE void copy16(uint32_t at, const void *p, int bytes)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(at)),
                  "l"(p), "r"(bytes) : "memory");
 }
-/* Copies 0 to 4 bytes likewise; aligned to 4. */
+/* Copies the first `bytes` (0 to 4) from p and zeroes the rest; both addresses are aligned to 4. */
 DEVICE void copy4(uint32_t at, const void *p, int bytes)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(at)),
@@ -301,7 +301,7 @@ DEVICE void copy_group() {}
 template <int n> DEVICE void copy_wait() {}
 #endif
 
-/* ---- warp products: fragments of 16 x 32 and 8 x 32 bytes ------------------------------------ */
+/* ---- products of a warp ---------------------------------------------------------------------- */
 
 #if __CUDA_ARCH__ >= 750
 /* Loads four matrices of 8 x 16 bytes.  Lane l gives the address of row l & 7 of matrix l >> 3.  It
@@ -328,6 +328,8 @@ DEVICE void load_fragments(uint32_t r[4], uint32_t at)
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                          \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
+/* d += a b for tiles of 16 x 8 sums and 32 bytes along k.  SA, SB: the bytes of A, of B, are
+ * signed. */
 template <int SA, int SB> DEVICE void mma_i8(int32_t d[4], const uint32_t a[4], const uint32_t b[2])
 {
     if (SA && SB)
@@ -466,7 +468,7 @@ DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
 }
 #endif
 
-/* ---- Hopper: barriers that count arrivals and bytes, tensor copies, warpgroups --------------- */
+/* ---- Hopper: barriers, tensor copies, warpgroup products ------------------------------------- */
 
 /* A tensor map as the driver encodes it, in the kernel's arguments.  The alignment is CUDA 13's;
  * CUDA 12 needs 64 bytes. */
@@ -489,7 +491,7 @@ DEVICE void barrier_arrive(uint32_t at)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
 }
-/* Arrives, and makes the phase wait for so many more bytes. */
+/* Arrives at the barrier, and makes its phase wait for `bytes` bytes more. */
 DEVICE void barrier_expect(uint32_t at, uint32_t bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
@@ -644,6 +646,8 @@ template <int n> DEVICE void group_wait()
             WGMMA(kind, "m64n256" ks, tail, L128, D128(in), "%128", "%129", "%130"); \
     } while (0)
 
+/* Adds the products of a tile of A and one of B, given by descriptors, to a warpgroup's sums; keep:
+ * 0 clears them first. */
 template <int n, int SA, int SB>
 DEVICE void group_i8(int32_t (&d)[n / 2], uint64_t da, uint64_t db, int keep)
 {

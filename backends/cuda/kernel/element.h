@@ -28,6 +28,8 @@ DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int6
     return load_element<S>(e, v, line, p) ? limber_parts(part, f, &e) : 0;
 }
 
+/* The element's class as a double (0, 1, infinity or NaN, with its sign), by which products of
+ * special values are decided; padding: 0. */
 template <int S> DEVICE double class_at(const struct view &v, int64_t line, int64_t p)
 {
     limber_num part[2];

@@ -82,7 +82,7 @@ DEVICE void await_products(struct ring r)
             barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
 }
 
-/* ---- fetching -------------------------------------------------------------------------------- */
+/* ---- asking for the copies of a step --------------------------------------------------------- */
 
 /* Fetches a tile of B's limb into shared memory at `at`.  Of two blocks that work in pairs each
  * fetches half for both.  full: the barrier that counts the bytes. */
@@ -149,7 +149,7 @@ DEVICE void fetch(const multiply_args &a)
     await_products(r);
 }
 
-/* ---- fetching through a window --------------------------------------------------------------- */
+/* ---- copies of pixels that a window sees ----------------------------------------------------- */
 
 /* Fills a warp's own part of the table: the lines whose pieces it copies in copy_pixels. */
 DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
@@ -300,7 +300,7 @@ DEVICE void cut(const multiply_args &a)
 }
 #endif
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
+/* ---- a task's steps, by the warps that fetch ------------------------------------------------- */
 
 /* End of a run of steps from s on: the end of the chunk, of the flush interval or of the task. */
 DEVICE int end_of(int s, int steps)
@@ -334,7 +334,8 @@ DEVICE void start_ring(const multiply_args &a, int readers)
         tensor_prefetch(&a.map_b);
 }
 
-/* Runs the producer group. */
+/* What the warps that fetch do in the whole kernel: they make limbs, or ask for copies of pixels or
+ * tiles. */
 DEVICE void fetch_all(const multiply_args &a)
 {
 #if INSIDE

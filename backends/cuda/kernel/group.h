@@ -6,10 +6,11 @@
 
 enum { THREADS = (GROUPS + 1) * GROUP_THREADS };
 
-/* ---- multiplying ----------------------------------------------------------------------------- */
+/* ---- multiplying a task's steps, by a group of warps ----------------------------------------- */
 
 #define AS_TILES(d) (*(sum (*)[1][NJ][4])(d))
 
+/* Issues the products of one stage's bytes; keep: 0 clears the sums first. */
 template <int SA, int SB>
 DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
 {
@@ -38,6 +39,8 @@ DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int
             product_i8<1, 1>(d, a, b, keep);
 }
 
+/* Issues the product of 32 bytes along k of two tiles of floats. keep: adds to d instead of
+ * replacing it. */
 DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int keep)
 {
     uint64_t da = tile_descriptor(a, 32 * q), db = tile_descriptor(b, 32 * q);
@@ -54,6 +57,7 @@ DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int
         group_tf32<BN>(d, da, db, keep);
 }
 
+/* Issues the products of one stage's floats. */
 DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
 {
     group_fence();
@@ -151,7 +155,8 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
         });
 }
 
-/* Issues rows from r on for one piece.  The first row of an accumulator may begin its sum. */
+/* Issues the products of rows r and later of the product table, for one piece of 32 bytes.  The
+ * first row of an accumulator may begin its sum. */
 template <int r, class sum>
 DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, int q, int keep,
                          int through)

@@ -35,7 +35,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
                                a.pitch);
 }
 
-/* ---- one piece of 16 bytes along k ----------------------------------------------------------- */
+/* ---- products of one piece of 16 bytes along k ----------------------------------------------- */
 
 DEVICE void multiply_add(float &d, const bytes16 &a, const bytes16 &b, int)
 {
@@ -54,6 +54,7 @@ DEVICE void multiply_add(double &d, const bytes16 &a, const bytes16 &b, int)
         d = fma64(double_at(a, q), double_at(b, q), d);
 }
 
+/* Adds 16 products of bytes to d. */
 template <int SA, int SB> DEVICE int32_t dot16(int32_t d, const bytes16 &a, const bytes16 &b)
 {
     UNROLL for (int q = 0; q < 4; q++)
@@ -83,7 +84,7 @@ DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int 
     }
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
+/* ---- tasks: a block's totals or sums --------------------------------------------------------- */
 
 /* Copies the tiles of all steps of a task through the ring of stages; calls with(stage, step) for
  * each. */

@@ -7,7 +7,7 @@
 /* A line's power of two as two factors, since FP32 may not hold it; neither product is rounded. */
 struct factors { float one, two; };
 
-/* Factors of 2^e. */
+/* 2^e as a product of two powers of two that FP32 holds. */
 DEVICE struct factors factors_by(int e)
 {
     return { bits_float((uint32_t)(127 + e / 2) << 23),

@@ -4,12 +4,13 @@
 #ifndef LIMBER_CUDA_PACK_H
 #define LIMBER_CUDA_PACK_H
 
-/* ---- splitting ------------------------------------------------------------------------------- */
+/* ---- splitting elements into limbs ----------------------------------------------------------- */
 
 /* Destination of limbs, and the bytes left in the line: whole pieces of 16, or of eight
  * elements. */
 struct target { char *at; int64_t left; };
 
+/* Stores a piece of a limb's line, but nothing beyond the line's end. */
 template <int bytes> DEVICE void put(struct target to, const void *from)
 {
     if constexpr (bytes == 8) {
@@ -148,6 +149,7 @@ template <int S> DEVICE uint8_t byte_of(uint32_t t, uint32_t p, float inverse)
     return (uint8_t)(t - float_bits(q) * p);    /* the exponents do not reach the lowest byte */
 }
 
+/* Stores the residues of eight scaled integers, one limb for each modulus. */
 template <int S, class raw>
 DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -190,6 +192,7 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
     }
 }
 
+/* Stores the slices of eight scaled integers, each slice as a limb. */
 template <int S, class raw>
 DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -234,6 +237,7 @@ template <int S> DEVICE constexpr bool is_cut_in_hardware()
 }
 
 #if __CUDA_ARCH__ >= 800
+/* Stores Hi/Lo limbs of eight FP32 elements, rounded by conversion instructions. */
 template <int S>
 DEVICE void put_converted(const pack_args &a, const uint32_t e[EACH], int scale, struct target to)
 {
@@ -253,6 +257,7 @@ DEVICE void put_converted(const pack_args &a, const uint32_t e[EACH], int scale,
 }
 #endif
 
+/* Stores Hi/Lo limbs of eight elements of any format, rounded by general code. */
 template <int S, class raw>
 DEVICE void put_hilo(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -310,7 +315,7 @@ DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struc
     put_limb<S>(a, to, 0, out);
 }
 
-/* ---- the kernels ----------------------------------------------------------------------------- */
+/* ---- the kernels that write limbs ------------------------------------------------------------ */
 
 /* Splits elements of a line, from p0 on, into limbs. */
 template <int S, class raw>

@@ -15,6 +15,7 @@ enum {
     OUT_LD = 24, OUT = 16 * OUT_LD * 4, OUTS = STAGES * STAGE, OUT_SUMS = TOTALS ? 1 : ACCUMULATORS
 };
 
+/* Copies one step of `lines` lines to shared memory. */
 template <int lines> DEVICE void copy_lines(uint32_t at, const char *from, int64_t pitch)
 {
     constexpr int pieces = STEP / 16;
@@ -24,6 +25,7 @@ template <int lines> DEVICE void copy_lines(uint32_t at, const char *from, int64
                from + c / pieces * pitch + c % pieces * 16, 16);
 }
 
+/* Copies the tiles of step s of a task to a stage. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
@@ -38,7 +40,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
                        from_b + (TOTALS ? ROW_B[row] : l) * a.limb_b, a.pitch);
 }
 
-/* ---- products ------------------------------------------------------------------------------- */
+/* ---- products of 16 x 16 tiles by WMMA ------------------------------------------------------ */
 
 typedef float tile_sums[MI][NJ][8];
 #define FLAT8(type, d) (*(type (*)[MI * NJ * 8])(d))
@@ -57,6 +59,7 @@ DEVICE void multiply_pair(tile_sums &d, uint32_t a, uint32_t b, int q)
     }
 }
 
+/* Multiplies piece q for all rows of the product table. */
 template <int r>
 DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, int q)
 {
@@ -66,7 +69,7 @@ DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, 
     }
 }
 
-/* ---- storing sums ---------------------------------------------------------------------------- */
+/* ---- storing the tiles' sums ----------------------------------------------------------------- */
 
 /* Address in shared memory of an accumulator of this warp's 16 x 16 tile. */
 DEVICE uint32_t out_of(int acc)
@@ -140,7 +143,7 @@ DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
         }
 }
 
-/* ---- tasks ---------------------------------------------------------------------------------- */
+/* ---- tasks: a block's totals or sums -------------------------------------------------------- */
 
 /* Computes a task of an exact plan, whose totals are integers in memory. */
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)

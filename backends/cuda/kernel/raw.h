@@ -22,6 +22,7 @@ template <int size> DEVICE typename raw_of<size>::type load_raw(const void *p)
     }
 }
 
+/* Stores `size` bytes; p is aligned to them, or to 8. */
 template <int size> DEVICE void store_raw(void *p, const void *from)
 {
     if constexpr (size == 16) {

@@ -21,8 +21,8 @@ DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int
            from % 16 == 0 && (along ? length : lines) % (16 / size) == 0;
 }
 
-/* Reads pieces.  Those of a thread are equally far apart; all loads are issued before the first
- * store. */
+/* Reads a block of lines in pieces of 16 bytes.  Those of a thread are equally far apart; all loads
+ * are issued before the first store. */
 template <int S>
 DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t lines, int64_t p0,
                         int64_t length)
@@ -58,6 +58,8 @@ DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t
         }
 }
 
+/* Reads a block of lines to shared memory, in pieces where the view allows, else element by
+ * element. */
 template <int S>
 DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, int64_t length)
 {

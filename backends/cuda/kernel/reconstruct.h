@@ -10,7 +10,7 @@ enum {
     LONG_SCALARS = (ALPHA || BETA) && RECONSTRUCT != RECONSTRUCT_sum
 };
 
-/* ---- exact integers -------------------------------------------------------------------------- */
+/* ---- exact integers from limbs' totals ------------------------------------------------------- */
 
 /* Computes the columns of one element, or of four, from their residues; see ir/num/crt.h. */
 template <int elements>
@@ -50,6 +50,7 @@ DEVICE int64_t total_at(const result_args &r, int acc, int64_t i, int64_t j)
     return r.wide ? load<int64_t>((const int64_t *)at + j) : load<int32_t>((const int32_t *)at + j);
 }
 
+/* Adds all totals, each shifted by its weight, to the columns. */
 template <int acc>
 DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&column)[COLUMNS])
 {
@@ -59,7 +60,7 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
     }
 }
 
-/* ---- one element ----------------------------------------------------------------------------- */
+/* ---- one element of the result --------------------------------------------------------------- */
 
 typedef typename raw_of<RESULT.size>::type result_raw;
 
@@ -69,8 +70,8 @@ constexpr bool IS_BINARY = is_binary(RESULT) && !ALPHA && !BETA;
 #if DOUBLES
 typedef double short_columns[DOUBLES];
 
-/* Computes columns of doubles.  Their sums are exact, since doubles.c makes the constants so that
- * all partial sums stay below 2^53. */
+/* Computes the CRT columns of elements (i, j) ... (i, j + 3) as doubles. Their sums are exact,
+ * since doubles.c makes the constants so that all partial sums stay below 2^53. */
 DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
                             short_columns (&column)[FOUR])
 {
@@ -82,7 +83,8 @@ DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
     UNROLL for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
         uint32_t four = load<uint32_t>(at);
 
-        UNROLL for (int x = 0; x < FOUR; x++) {         /* 1 + c 2^-12 */
+        /* the double 1 + c 2^-12, made from the residue c */
+        UNROLL for (int x = 0; x < FOUR; x++) {
             uint32_t upper = permute(0x3ff00000, four, 0x3240u + 16 * x);
             double c = bits_double((uint64_t)upper << 32);
 
@@ -143,6 +145,7 @@ DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 #else
 typedef int64_t short_columns[COLUMNS];
 
+/* Computes the CRT columns of elements (i, j) ... (i, j + 3) as integers. */
 DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
                             short_columns (&column)[FOUR])
 {
@@ -207,6 +210,7 @@ DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_
                IS_INTEGER_RESULT;
 }
 
+/* Reconstructs one element from its columns. */
 DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
                       const int64_t (&column)[COLUMNS], result_raw &e)
 {
@@ -242,6 +246,7 @@ DEVICE void reconstruct_binary(const result_args &r, int64_t i, int64_t j, resul
     }
 }
 
+/* Scales, rounds and stores a sum in FP64. */
 DEVICE void reconstruct_float(const result_args &r, int64_t i, int64_t j, result_raw &e)
 {
     double x = load<double>((const double *)(r.totals + i * r.total_pitch) + j);
@@ -257,8 +262,9 @@ DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
     return limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
 }
 
-/* Calls with(x) for those of (i, j) to (i, j + 3) that are finished here, and adds up the results.
- * With alpha or beta the code is long, so there is only one copy. */
+/* Calls with(x) for those of (i, j) to (i, j + 3) that exist and that NaN and infinities do not
+ * decide, and adds up the results.  With alpha or beta the code is long, so there is only one
+ * copy. */
 template <class F>
 DEVICE int each_of_four(const result_args &r, int64_t i, int64_t j, F with)
 {
@@ -310,7 +316,7 @@ DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_r
     return lost;
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernels that store results ---------------------------------------------------------- */
 
 /* Stores an element unless NaN or infinities decide it, or the launch only counts what does not fit
  * (dry). */

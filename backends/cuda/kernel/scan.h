@@ -21,6 +21,7 @@ DEVICE void see_bits(struct extremes &s, int top, int low, uint32_t negative)
     s.flags |= negative ? SCAN_negative : 0;
 }
 
+/* Takes a binary16, bfloat16, binary32 or binary64 into a thread's findings, by its code. */
 DEVICE void see_ieee(struct extremes &s, uint64_t e)
 {
     constexpr limber_format f = SIDES[0].f;
@@ -39,6 +40,7 @@ DEVICE void see_ieee(struct extremes &s, uint64_t e)
                  unit + trailing_zeros(m), (uint32_t)(e >> (f.exp_bits + f.frac_bits)));
 }
 
+/* Takes a number of any format into the findings. */
 template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
 {
     limber_num x[2];
@@ -60,6 +62,7 @@ template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
     see_bits(s, top, low, x[0].sign);
 }
 
+/* Takes an element of the operand's format into the findings. */
 template <class raw> DEVICE void see(struct extremes &s, const raw &e)
 {
     if constexpr (is_ieee(SIDES[0].f))
@@ -68,6 +71,7 @@ template <class raw> DEVICE void see(struct extremes &s, const raw &e)
         see_parts(s, e);
 }
 
+/* Joins another thread's findings to these. */
 DEVICE void join(struct extremes &s, const struct extremes &other)
 {
     s.emin = other.emin < s.emin ? other.emin : s.emin;
@@ -87,6 +91,7 @@ template <int all> DEVICE void join_lanes(struct extremes &s)
                   (int32_t)shuffle_xor((uint32_t)s.sig, lanes), shuffle_xor(s.flags, lanes) });
 }
 
+/* Joins findings to a line's in memory, which other blocks may write, too. */
 DEVICE void put_extremes(int32_t *found, int64_t all, const struct extremes &s)
 {
     atomic_min(found + SCAN_emin * all, s.emin);
@@ -102,6 +107,7 @@ DEVICE struct extremes nothing()
     return { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
 }
 
+/* Stores the findings of a line that no other block sees. */
 DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s)
 {
     store<int32_t>(found + SCAN_emin * all, s.emin);
@@ -111,7 +117,7 @@ DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s
     store<uint32_t>((uint32_t *)found + SCAN_flags * all, s.flags);
 }
 
-/* Combines with the stored findings of a line. */
+/* Combines s with the stored findings of a line. */
 DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
 {
     join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
@@ -151,7 +157,8 @@ DEVICE void see_tile(struct extremes s)
                                                     (int32_t)s.flags);
 }
 
-/* Combines and stores them; the first warp calls it after all warps called see_tile. */
+/* Combines the warps' findings of a tile and stores them; the first warp calls it after all warps
+ * called see_tile. */
 DEVICE void put_tile(const scan_args &args, int line_block, int64_t p0)
 {
     int64_t across = tiles_across(args), all = line_blocks(args) * across;
@@ -236,7 +243,7 @@ DEVICE void put_lines(const scan_args &args, int which, int own, int64_t at, boo
         join_tiles(args, group, first, count);
 }
 
-/* ---- the kernels ----------------------------------------------------------------------------- */
+/* ---- the kernels of a scan ------------------------------------------------------------------- */
 
 /* Scans LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of them. */
 DEVICE void scan(const scan_args &args, int index)

@@ -14,7 +14,7 @@ template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
     return (uint32_t)(r * row + ((c ^ mixed) << 4));
 }
 
-/* Copies one step of `lines` lines. */
+/* Copies one step along k of `lines` lines to a stage. */
 template <int lines, int threads>
 DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
 {

@@ -91,6 +91,7 @@ template <class I> DEVICE double load_double(const char *at)
     }
 }
 
+/* Stores an exact number, rounded to format O. sticky: bits below it are not all zero. */
 template <class O> DEVICE void store_num(char *to, const struct limber_num *n, int sticky)
 {
     constexpr limber_format f = O::f;
@@ -103,6 +104,7 @@ template <class O> DEVICE void store_num(char *to, const struct limber_num *n, i
     store_raw<f.size>(to, &bits);
 }
 
+/* Rounds a double to the format of the result and stores it. */
 template <class O> DEVICE void store_double(char *to, double x)
 {
     constexpr limber_format f = O::f;
@@ -139,7 +141,7 @@ template <class I, class O> DEVICE void copy_number(char *to, const char *from)
     store_num<O>(to, &n, sticky);
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernel: one element per thread ------------------------------------------------------ */
 
 struct from_format { static constexpr limber_format f = FROM; };
 struct to_format { static constexpr limber_format f = TO; };

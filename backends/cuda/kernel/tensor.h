@@ -23,7 +23,7 @@ static_assert(!SCALES || BN == 128, "scales of 128 lines come together");
 /* Position in the ring of places of the first accumulator, and the parity of rounds. */
 struct place { int index; uint32_t parity; };
 
-/* Moves on to the next place. */
+/* Moves on to the next place of the ring; the parity changes with each round. */
 DEVICE void advance(struct place &p)
 {
     if (++p.index == PLACES) {
@@ -50,7 +50,7 @@ DEVICE uint32_t column_of_accumulator(int acc, int place)
     return (uint32_t)((acc ? PLACES - 1 + acc : place) * BN);
 }
 
-/* ---- issuing --------------------------------------------------------------------------------- */
+/* ---- issuing products to tensor memory ------------------------------------------------------- */
 
 /* Product descriptor; signs: 2 if A's limb is signed, plus 1 if B's is. */
 DEVICE uint32_t product_of(int signs)
@@ -81,7 +81,8 @@ DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t wha
 #endif
 }
 
-/* Issues rows from r on for one piece.  The first row of an accumulator may begin its sum. */
+/* Issues the products of rows r and later of the product table, for one piece.  The first row of an
+ * accumulator may begin its sum. */
 template <int r>
 DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep, int through)
 {
@@ -206,7 +207,7 @@ DEVICE void issue(const multiply_args &a)
     }
 }
 
-/* ---- loading sums ---------------------------------------------------------------------------- */
+/* ---- loading sums from tensor memory --------------------------------------------------------- */
 
 /* First of this warp's rows in the tile. */
 DEVICE int own_row()
@@ -245,7 +246,7 @@ DEVICE void announce_taken(uint32_t barrier)
         barrier_arrive(barrier);
 }
 
-/* Adds the sums of the next part to the totals. */
+/* Waits for the sums of the next part in tensor memory, and adds them to the totals. */
 template <class T> DEVICE void take_part(T (&total)[4 * NJ], uint32_t columns, struct place &p)
 {
     barrier_wait((uint32_t)(FILLED + 8 * p.index), p.parity);
@@ -258,6 +259,8 @@ template <class T> DEVICE void take_part(T (&total)[4 * NJ], uint32_t columns, s
 
 #define AS_TILES(d) (*(int32_t (*)[1][NJ][4])(d))
 
+/* Sums a task in integers: each part of k is loaded from tensor memory, added up, reduced and
+ * stored. */
 DEVICE void totals_task(const multiply_args &a, int index, uint32_t columns, struct place &p)
 {
     struct task t = own_task(a, index);
@@ -337,7 +340,7 @@ DEVICE void take(const multiply_args &a)
     }
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernel: each warp's part ------------------------------------------------------------ */
 
 /* Registers of a thread; the launch gives each thread 128. */
 enum {

@@ -63,7 +63,7 @@ DEVICE int pieces_of(const multiply_args &a, int s)
     return rest < STEP * PACKED ? (int)(rest + 32 * PACKED - 1) / (32 * PACKED) : STEP / 32;
 }
 
-/* ---- layout of fragments --------------------------------------------------------------------- */
+/* ---- which element of a tile a thread's register holds --------------------------------------- */
 
 DEVICE int row_of(int i, int q, int l) { return 16 * i + (l >> 2) + 8 * (q >> 1); }
 DEVICE int column_of(int j, int q, int l) { return 8 * j + 2 * (l & 3) + (q & 1); }
@@ -130,7 +130,7 @@ DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
         }
 }
 
-/* ---- residues -------------------------------------------------------------------------------- */
+/* ---- totals stored as residues --------------------------------------------------------------- */
 
 /* Transposes within a quad: for four tiles side by side, lane t holds two bytes of a row; it gets
  * the eight bytes of that row in tile t. */
@@ -151,6 +151,7 @@ DEVICE bytes8 gather_quad(const uint32_t v[4])
            bytes8{ { permute(x, y, 0x5410), permute(x, y, 0x7632) } };
 }
 
+/* Stores a thread's totals as residues, after four lanes have exchanged theirs for whole words. */
 template <int MI, int NJ>
 DEVICE void put_residues_of(const result_args &r, int acc, int64_t i0, int64_t j0,
                             const int32_t (&d)[MI][NJ][4])
@@ -184,7 +185,7 @@ template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
                 d[i][j][q] = (int32_t)limber_mod32(d[i][j][q], MODULUS[acc], QUOTIENT[acc]);
 }
 
-/* ---- float results --------------------------------------------------------------------------- */
+/* ---- float sums scaled and stored in C ------------------------------------------------------- */
 
 /* Stores a sum.  Formats whose rounding takes several instructions are left to the reconstruct
  * kernel. */
@@ -224,7 +225,7 @@ DEVICE bool is_simple(const result_args &r, int64_t j0, int columns, int64_t &ba
     return end <= (outer + 1) * c.inner;
 }
 
-/* True if, moreover, pairs of columns are contiguous and aligned. */
+/* True if, in a C that is_simple, pairs of columns are contiguous and aligned. */
 DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base)
 {
     uint64_t where = (uint64_t)r.c.data | (uint64_t)(base * RESULT.size) |
@@ -397,7 +398,8 @@ DEVICE void put_weighted(const result_args &r, int64_t i0, int64_t j0,
         }
 }
 
-/* Stores the sums and destroys them. */
+/* Stores a tile of sums by the way that C's layout allows.  The registers of the sums are
+ * overwritten. */
 template <int MI, int NJ, class sum>
 DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
                      sum (&d)[ACCUMULATORS][MI][NJ][4])
@@ -412,7 +414,7 @@ DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
         put_any<MI, NJ>(r, i0, j0, *(sum (*)[ACCUMULATORS][MI * NJ][4])d);
 }
 
-/* ---- promotion ------------------------------------------------------------------------------- */
+/* ---- promotion: float sums of parts of k move to totals -------------------------------------- */
 
 template <class sum, int n> DEVICE void clear(sum (&d)[n])
 {

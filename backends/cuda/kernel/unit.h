@@ -21,7 +21,7 @@ enum {
     RESIDENT = KEPT <= 3 ? 2 : 1
 };
 
-/* ---- stages ---------------------------------------------------------------------------------- */
+/* ---- copying stages of k to shared memory ---------------------------------------------------- */
 
 /* Copies the tiles of step s to a stage: values and, for fused blocks, exponents. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
@@ -76,6 +76,7 @@ DEVICE bytes16 exponents_b(uint32_t stage, int column, int piece)
 
 enum { ENDS_group = 1, ENDS_part = 2 };
 
+/* How far a task has come along k: the slot, and what is left of its group and part. */
 struct progress {
     int32_t slot;
     uint32_t p;                 /* position of this slot in the unit's order */
@@ -116,7 +117,7 @@ DEVICE void ended(struct progress &g, int what)
     g.part += what & ENDS_part ? 1 : 0;
 }
 
-/* ---- counters: TALLY_* of backends/cuda/unit.c, in the order of struct unit_counts ----------- */
+/* ---- counters of roundings, and stored results ----------------------------------------------- */
 
 struct tally { uint32_t n[TALLY_fields]; };
 
@@ -154,7 +155,7 @@ DEVICE void put_value(const result_args &r, int64_t i, int64_t j, uint32_t eleme
 #include "unit_narrow.h"
 #endif
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernel: each block's tiles of C ----------------------------------------------------- */
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 

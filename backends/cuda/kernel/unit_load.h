@@ -9,7 +9,7 @@ enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EA
 
 enum { NO_EXPONENT = -20000 };      /* exponent of a zero that takes no part in alignment */
 
-/* Index along k of a slot, or -1. */
+/* The index along k of the element in a slot; -1: the slot is padding. */
 DEVICE int64_t index_at(const struct slots &s, int64_t slot)
 {
     const limber_unit u = MODEL;
@@ -18,9 +18,10 @@ DEVICE int64_t index_at(const struct slots &s, int64_t slot)
     return at < s.run && p < s.k && slot < s.count ? limber_unit_at(&u, s.k, p) : -1;
 }
 
-/* ---- scales: a thread computes one block of one line ----------------------------------------- */
+/* ---- scales of blocks ------------------------------------------------------------------------ */
 
 #if SCALE_BLOCK
+/* Element p of a line in FP64; 0 for padding. */
 template <int S> DEVICE double element_at(const struct view &v, int64_t line, int64_t p)
 {
     typename raw_element<S>::type e = {};
@@ -65,7 +66,7 @@ KERNEL(limber_scale_b, struct pack_args, SCALE_THREADS, 1)
 }
 #endif
 
-/* ---- elements -------------------------------------------------------------------------------- */
+/* ---- elements as the unit takes them --------------------------------------------------------- */
 
 /* Reads a block of lines by slots, along whichever dimension is contiguous. */
 template <int S>
@@ -101,6 +102,8 @@ DEVICE struct loaded nothing(int side)
     return { side ? 0.0f : -0.0f, NO_EXPONENT };
 }
 
+/* Loads the element of a slot, rounded to the unit's operand format; padding where there is
+ * none. */
 template <int S, class raw>
 DEVICE struct loaded load_slot(const pack_args &a, int which, int64_t line, int64_t slot, raw e)
 {

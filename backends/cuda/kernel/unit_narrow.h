@@ -6,6 +6,7 @@
 
 typedef float lanes[TI][TJ];
 
+/* The sums of one lane's elements in FP32: accumulators, sums of groups, and of parts. */
 struct narrow_chains {
     struct progress at;
     lanes acc, outer, total;
@@ -21,7 +22,7 @@ DEVICE void clear(lanes &x)
             x[i][j] = 0;
 }
 
-/* ---- one by one ------------------------------------------------------------------------------ */
+/* ---- products added one by one --------------------------------------------------------------- */
 
 /* a b, rounded to the unit's product format. h: random bits. */
 DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t h)
@@ -94,7 +95,7 @@ DEVICE float narrow_step(struct narrow_chains &n, float acc, float a, float b, u
         return narrow_add_product(n, acc, a, b, h);
 }
 
-/* Adds four slots. */
+/* Adds the products of four slots to the accumulators, one by one. */
 DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
 {
     bytes16 a[TI], b[TJ];
@@ -111,7 +112,7 @@ DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
                                           number_of(n.element[i][j], 0, n.at.p + (uint32_t)q));
 }
 
-/* ---- trees ----------------------------------------------------------------------------------- */
+/* ---- trees of sums --------------------------------------------------------------------------- */
 
 /* Adds products [q, q + width) of one element as a balanced tree. */
 template <int width>
@@ -133,7 +134,7 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
     }
 }
 
-/* ---- fused blocks ---------------------------------------------------------------------------- */
+/* ---- fused blocks: terms cut to one unit and added ------------------------------------------- */
 
 /* Sums of products in units of 2^(E - frac).  First E, the largest exponent of the terms, is found;
  * then products are multiplied by 2^(frac - E).  The sum is 256 high + low if a block does not fit
@@ -182,6 +183,7 @@ DEVICE void fix_units(struct fused &f)
         }
 }
 
+/* Adds a piece's products to each block's sum, cut to the block's unit. */
 DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];
@@ -306,6 +308,7 @@ DEVICE void term_exponents(int32_t (&e)[TERMS], uint32_t tile, int line, int pie
         e[q] = load_shared<int32_t>(tile + piece_at(line, piece + q * (SUB / 4)));
 }
 
+/* Adds a block whose terms are sums of neighbours, to all elements of this thread. */
 DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
 {
     float term[TI][TJ][TERMS] = {};
@@ -339,9 +342,9 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
     }
 }
 
-/* ---- all of k -------------------------------------------------------------------------------- */
+/* ---- a task: all of k ------------------------------------------------------------------------ */
 
-/* sum + x, rounded to the outer sum's step s. */
+/* Adds a group's sum x to the outer sum, rounded to step s with the random bits h. */
 DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, float x, uint32_t h)
 {
     float y = narrow_sum(s, sum, x, SAFE_OUTER);
@@ -374,6 +377,7 @@ DEVICE void narrow_ends(struct narrow_chains &n, int what)
     ended(n.at, what);
 }
 
+/* Adds one block, as a tree, to each accumulator. */
 DEVICE void narrow_tree(struct narrow_chains &n, uint32_t stage, int slot, int left)
 {
     UNROLL for (int i = 0; i < TI; i++)

@@ -23,7 +23,7 @@ DEVICE int overflow_of(limber_step s, int negative)
     return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
 }
 
-/* Magnitude of that result. */
+/* Magnitude of an overflow's result: the largest value, infinity or NaN. */
 DEVICE double overflow_value(limber_step s, int negative)
 {
     int kind = overflow_of(s, negative);
@@ -41,7 +41,7 @@ DEVICE uint32_t random_of(uint32_t h)
 DEVICE bool finite(double x) { return x - x == 0; }
 DEVICE bool finite(float x) { return x - x == 0; }
 
-/* ---- wide ------------------------------------------------------------------------------------ */
+/* ---- in FP64 --------------------------------------------------------------------------------- */
 
 constexpr uint64_t SIGN64 = (uint64_t)1 << 63, EXPONENT64 = (uint64_t)0x7ff << 52;
 
@@ -122,7 +122,7 @@ DEVICE double wide_sum(double a, double b)
     return bits_double(bits);
 }
 
-/* ---- narrow ---------------------------------------------------------------------------------- */
+/* ---- in FP32 --------------------------------------------------------------------------------- */
 
 constexpr uint32_t SIGN32 = 0x80000000, EXPONENT32 = 0x7f800000;
 

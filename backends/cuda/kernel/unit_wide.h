@@ -3,6 +3,7 @@
 #ifndef LIMBER_CUDA_UNIT_WIDE_H
 #define LIMBER_CUDA_UNIT_WIDE_H
 
+/* The sums of one element in FP64: accumulator, sum of groups, and of parts. */
 struct wide_chain {
     struct progress at;
     double acc, outer, total;
@@ -11,7 +12,7 @@ struct wide_chain {
     struct tally tally;
 };
 
-/* ---- one by one ------------------------------------------------------------------------------ */
+/* ---- products added one by one --------------------------------------------------------------- */
 
 /* a b, rounded to the unit's product format if it has one. h: random bits. */
 DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
@@ -107,7 +108,7 @@ DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
     }
 }
 
-/* ---- fused blocks ---------------------------------------------------------------------------- */
+/* ---- fused blocks: terms added exactly, or cut to one unit ----------------------------------- */
 
 /* Computes one term: the exact sum of the products of SUB neighbours. rest accumulates NaN and
  * infinities. */
@@ -264,7 +265,7 @@ DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
         w.tally.n[TALLY_sum_overflow] += beyond;
 }
 
-/* ---- all of k -------------------------------------------------------------------------------- */
+/* ---- a task: all of k ------------------------------------------------------------------------ */
 
 /* Adds the accumulators of lanes as a tree, whose nodes are numbered as a heap. */
 DEVICE void wide_lanes(struct wide_chain &w)
@@ -301,6 +302,7 @@ DEVICE void wide_ends(struct wide_chain &w, int what)
     ended(w.at, what);
 }
 
+/* How many positions of the next block lie before the end of k. */
 DEVICE int positions_left(const struct wide_chain &w, const struct slots &s)
 {
     int64_t left = s.k - w.at.p;

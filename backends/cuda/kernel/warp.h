@@ -16,7 +16,7 @@ enum {
     RAWS = 2 * STAGE            /* elements follow two stages of limbs */
 };
 
-/* ---- stages ---------------------------------------------------------------------------------- */
+/* ---- copying stages to shared memory --------------------------------------------------------- */
 
 #if MX
 /* Copies the scales of one step of `lines` lines. */
@@ -67,6 +67,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 }
 
 #if INSIDE
+/* Copies the raw elements of step s, which are cut into limbs here. */
 DEVICE void copy_step(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(RAWS + stage * RAW);
@@ -114,7 +115,7 @@ template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, 
 }
 #endif
 
-/* ---- fragments: 32 bytes along k ------------------------------------------------------------- */
+/* ---- fragments: operands in a warp's registers ----------------------------------------------- */
 
 /* Loads all of a warp's lines of one tile of A: for 16 lines and 32 bytes, four matrices of 8 lines
  * and 16 bytes, lines first. */
@@ -136,6 +137,7 @@ DEVICE void fragments_b(uint32_t (&r)[NJ / 2][4], uint32_t tile, int line0, int 
                                              2 * q + (l >> 3 & 1)));
 }
 
+/* Multiplies fragments of bytes.  SA, SB: those of A, of B, are signed. */
 template <int SA, int SB>
 DEVICE void product_i8(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                        const uint32_t (&b)[NJ / 2][4])
@@ -145,7 +147,7 @@ DEVICE void product_i8(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             mma_i8<SA, SB>(d[i][j], a[i], b[j / 2] + 2 * (j & 1));
 }
 
-/* signs: 2 if A's limb is signed, plus 1 if B's is. */
+/* Multiplies fragments of bytes. signs: 2 if A's limb is signed, plus 1 if B's is. */
 DEVICE void product(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                     const uint32_t (&b)[NJ / 2][4], int signs)
 {
@@ -163,6 +165,7 @@ DEVICE void product(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             product_i8<1, 1>(d, a, b);
 }
 
+/* Multiplies fragments of floats in the unit's format. */
 DEVICE void product_float(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     if constexpr (UNIT == UNIT_f16)
@@ -179,6 +182,7 @@ DEVICE void product_float(float d[4], const uint32_t a[4], const uint32_t b[2])
         mma_tf32(d, a, b);
 }
 
+/* Multiplies fragments of floats. */
 DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                     const uint32_t (&b)[NJ / 2][4], int)
 {
@@ -187,10 +191,11 @@ DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             product_float(d[i][j], a[i], b[j / 2] + 2 * (j & 1));
 }
 
-/* ---- one stage ------------------------------------------------------------------------------- */
+/* ---- products of one stage ------------------------------------------------------------------- */
 
 #define FLAT(d) (*(sum (*)[MI * NJ * 4])(d))
 
+/* Multiplies a stage in FP64. */
 DEVICE void multiply_f64(double (&d)[MI][NJ][4], uint32_t ta, uint32_t tb, int line_a, int line_b)
 {
     int g = lane() >> 2, t = lane() & 3;
@@ -272,6 +277,7 @@ DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int l
     }
 }
 
+/* Multiplies fragments of all limbs for the rows of the product table from r on. */
 template <int r>
 DEVICE void product_rows(float (&d)[ACCUMULATORS][MI][NJ][4], const uint32_t (&a)[LIMBS_A][MI][4],
                          const uint32_t (&b)[LIMBS_B][NJ / 2][4])
@@ -297,7 +303,7 @@ DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, i
     }
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
+/* ---- tasks: a block's totals or sums --------------------------------------------------------- */
 
 /* Calls with(stage's address, s) for the steps of a task. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)

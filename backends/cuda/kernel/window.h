@@ -25,7 +25,7 @@ DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
     return { y, x, ((image * w.h + y) * w.w + x) * w.pieces * 16 };
 }
 
-/* Distance from there to piece `index` along k; beyond the last piece, far below. */
+/* Distance from a line's first pixel to piece `index` along k; beyond the last piece, far below. */
 DEVICE struct pixel spot_of(const struct window &w, int index)
 {
     int position = limber_divide_by(index, w.pieces, w.inverse_pieces);

@@ -52,7 +52,8 @@ FLAT vd add_to_bin(vd *bin, vd x, vd one)
     return fma_of(x, one, -taken);
 }
 
-/* With a constant 1 the compiler would make additions of the multiply-adds. */
+/* 1, read at run time.  With a constant the compiler would turn the multiply-adds by 1 into
+ * additions. */
 static const volatile double one_at_run_time = 1;
 
 /* Adds n products A * B to *s.  A and B are expressions in the loop's index p.  The sums are plain
@@ -70,7 +71,7 @@ static const volatile double one_at_run_time = 1;
         (s)->products = products_, (s)->lost = lost_, (s)->errors = errors_, (s)->low = low_; \
     } while (0)
 
-/* Finishes sums of which each lane holds one. */
+/* Joins the bins of each lane's sum to three doubles without overlap. */
 FLAT struct exact_sums finish_bins(const struct bins *s)
 {
     const vd middle = (s->lost - s->second) + (s->errors - s->second); /* exact */

@@ -38,6 +38,7 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 }
 #else
 typedef int32_t vec __attribute__((vector_size(32)));
+/* sum + x w in each lane: groups of four bytes or of two 16-bit words. */
 FLAT vec multiply_add(vec sum, vec x, vec w)
 {
 #if defined(__AVXVNNI__)
@@ -47,6 +48,7 @@ FLAT vec multiply_add(vec sum, vec x, vec w)
 #endif
 }
 #define ALL_OF(word) ((vec)_mm256_set1_epi32(word))
+/* Stores the first `count` lanes. */
 FLAT void store_some(int32_t *to, vec v, int64_t count)
 {
     const vec lane = { 0, 1, 2, 3, 4, 5, 6, 7 };
@@ -184,9 +186,10 @@ void limber_bytes(const struct byte_strip *s)
 }
 #endif
 
-/* ---- lanes of pixels ------------------------------------------------------------------------- */
+/* ---- images by channels: pixels lie in lanes ------------------------------------------------- */
 
 #if defined(__AVX512VNNI__)
+/* Loads up to 64 pixels of a channel, XORed with `flip`. */
 FLAT __m512i row_of(const uint8_t *at, int64_t pixels, __m512i flip)
 {
     const __mmask64 some = pixels < BYTES_PANEL ? ((__mmask64)1 << pixels) - 1 : ~(__mmask64)0;
@@ -240,6 +243,7 @@ FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p,
     _mm256_storeu_si256((__m256i *)(void *)(to + 96), _mm256_permute2x128_si256(x[2], x[3], 0x31));
 }
 #else
+/* Interleaves 32 pixels of two channels, extended to 16 bits. */
 FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p, uint8_t *to)
 {
     for (int i = 0; i < 32; i += 16)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- copying and packing operands ------------------------------------------------------------ */
 
 kernel_transpose *limber_transpose_here(void)
 {
@@ -132,8 +132,10 @@ static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap 
 
 /* Neighbouring pixels in one row of the result, within a group of KERNEL_BLOCK pixels. */
 struct stretch {
-    /* high, wide: row and column of the window's first element, without padding */
-    int64_t p, count, image, high, wide;
+    int64_t p, count, image;
+    /* row and column of the window's first element in the padded image; the padding is subtracted
+     * later */
+    int64_t high, wide;
 };
 
 /* Cuts pixels p0 ... p0 + len - 1 of the results into stretches; returns how many. */
@@ -162,7 +164,7 @@ struct seen {
     int64_t first, step, from, end;
 };
 
-/* What a tap reads for a stretch. */
+/* Computes which pixels of a stretch one tap reads, and where they lie. */
 static struct seen see(const struct patch *w, const struct stretch *s, const struct tap *tap)
 {
     int64_t high = s->high + tap->high - w->pad[0], wide = s->wide + tap->wide - w->pad[1];
@@ -224,6 +226,7 @@ struct quotient {
     int64_t quotient, rest;
 };
 
+/* a / b rounded down, and the rest, for b > 0. */
 static struct quotient divide(int64_t a, int64_t b)
 {
     struct quotient x = { a / b, a % b };
@@ -475,6 +478,8 @@ static void pack(const struct kernel_call *c, int side, const int64_t part[4], i
     transpose(c, side, part, size, size, lanes, to, stride);
 }
 
+/* kernel_cold.words_of_bytes: packs up to 64 bytes along k of each of sixteen lines as words of
+ * four. */
 static void words_of_bytes(const struct kernel_call *c, int side, const int64_t part[4],
                            char *room)
 {
@@ -499,6 +504,7 @@ static void words_of_bytes(const struct kernel_call *c, int side, const int64_t 
     limber_transpose_here()(line, 4, KERNEL_LANES, room, KERNEL_LANES * 4, 16);
 }
 
+/* kernel_cold.load: converts n elements of a format that FP64 contains. */
 static void load(limber_format f, const char *from, double *to, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -514,7 +520,7 @@ static void load(limber_format f, const char *from, double *to, int n)
     }
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- finding and scaling results ------------------------------------------------------------- */
 
 /* Address of element (i, j) of the block's result. */
 static char *place(const struct kernel_call *c, int64_t i, int64_t j)
@@ -522,6 +528,7 @@ static char *place(const struct kernel_call *c, int64_t i, int64_t j)
     return limber_output_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
 }
 
+/* Alpha and beta of the call, NULL where the plan has none. */
 static struct limber_scalars scalars(const struct kernel_call *c)
 {
     const struct kernel_config *f = c->config;
@@ -583,7 +590,7 @@ static int64_t nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Recomputes an element from its exact dot product. */
+/* Sums an element exactly from the operands and stores it; adds the time that this took. */
 static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
 {
     const struct kernel_config *f = c->config;

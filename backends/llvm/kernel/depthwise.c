@@ -21,7 +21,7 @@ enum {
     NEAR = 256 << 10,   /* bytes of packed rows that stay in L2 */
     MOST_ROOM = 1 << 22,    /* most bytes that a piece may pack */
     CHAIN = 256,    /* products in one chain of the scheme `native` */
-    TWINS = 4,      /* most vectors of two rows of the result that are summed at once */
+    TWINS = 4,      /* most vectors that are summed at once if each holds two rows of the result */
     LINE = 64
 };
 #if defined(__AVX512F__)
@@ -39,7 +39,7 @@ enum { MASKS_ARE_FREE = false };
 #endif
 enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14 };
 
-/* Defined if an instruction multiplies and adds four bytes. */
+/* Defined if an instruction multiplies four bytes by four others and adds the products (VNNI). */
 #if defined(__AVX512VNNI__)
 #define SEES_BYTES
 #endif
@@ -55,7 +55,8 @@ struct piece {
     int64_t planes; /* planes of the image that a window sees, over all of its inputs */
     int64_t slots, row; /* packed rows in each plane; elements of each */
     bool direct; /* the image is read in place */
-    /* by_channel: lanes are channels; turned: so they are, after transposing an NCHW image */
+    /* by_channel: lanes are channels. turned: they are, because an NCHW image is transposed on the
+     * way. */
     bool turned, by_channel;
     bool twins; /* a vector holds two rows of the result */
     int64_t shift; /* unused lanes before the first channel, so that later vectors are aligned */
@@ -219,7 +220,8 @@ static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
 }
 
 #if defined(SEES_BYTES)
-/* True if the four-byte instruction is used: taps of a packed row are equally far apart. */
+/* True if the instruction that multiplies four bytes is used: taps of a packed row are equally far
+ * apart. */
 static bool sees_four(const struct depthwise *d)
 {
     return is_direct(d) || (d->s > 1 && (d->nhwc || d->stride[1] == 1));

@@ -30,11 +30,14 @@ FLAT VEC NAME(widen)(NAME(pixels) v, int flip)
 #endif
 }
 
+/* XOR that turns signed bytes of the image into unsigned ones that are 128 larger; 0: they are
+ * unsigned. */
 FLAT int NAME(flip)(const struct depthwise *d)
 {
     return PIXEL_BYTES > 1 || d->is_unsigned ? 0 : 128;
 }
 
+/* sum + x w in each lane: floats, or groups of four bytes. */
 FLAT VEC NAME(multiply_add)(VEC x, VEC w, VEC sum)
 {
 #if GROUP > 1
@@ -110,7 +113,7 @@ static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
            row_of(d, x->p.image, x->p.channel * d->inputs + plane / d->t, z, 0);
 }
 
-/* ---- packed rows ----------------------------------------------------------------------------- */
+/* ---- sums of rows that were packed ----------------------------------------------------------- */
 
 /* Packs rows of one channel, columns ordered by their remainder modulo the stride.  Goes down the
  * rows vector by vector, so that masks are made once. */
@@ -450,6 +453,7 @@ static void NAME(run_packed)(struct NAME(piece) *x)
 #include "backends/llvm/kernel/depthwise_whole.h"
 #endif
 
+/* Task: computes a piece by the way that suits the convolution: in place, or from packed rows. */
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
                       void *room)
 {

@@ -33,6 +33,7 @@ struct NAME(joins) {
     __m512i turn, first, second, offset, four;
 };
 
+/* The shuffles' constants for pixels of this image. */
 FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
 {
     struct NAME(joins) j = {
@@ -293,6 +294,7 @@ static void NAME(pack_nines)(const struct NAME(piece) *x)
 }
 #endif
 
+/* Computes a piece whose lanes are channels, by the function for its window. */
 static void NAME(run_channels)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;

@@ -100,6 +100,7 @@ struct NAME(column) {
 };
 
 #if GROUP == 1
+/* Loads the weights of a plane of channel c's window, each broadcast to a vector. */
 FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
                       VEC w[3][3])
 {
@@ -121,6 +122,8 @@ FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
     return sum;
 }
 #else
+/* Loads the weights of a plane of channel c's window: the taps of a row are the bytes of each
+ * lane. */
 FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
                       VEC w[3][3])
 {
@@ -288,6 +291,7 @@ FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t pla
 DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
 
+/* Computes a piece from an image that is read in place, by the function for its window. */
 static void NAME(run_direct)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;

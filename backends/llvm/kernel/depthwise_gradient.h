@@ -31,6 +31,8 @@ struct NAME(nine) {
     VEC sum[9], total[9];
 };
 
+/* Loads a vector of channels of the pixel at `at`; lanes beyond the last channel are not read where
+ * masks cost nothing. */
 FLAT VEC NAME(met_lanes)(const struct NAME(met) *m, const char *at)
 {
     return MASKS_ARE_FREE ? (VEC)LANES_LOAD(at, m->some) : LOAD(at);
@@ -100,7 +102,8 @@ FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int
     *dy += 2 * m->pixel;
 }
 
-/* Adds the last pixel of an odd number. */
+/* Adds the last pixel, which is left over if their number is odd. last: its last column is
+ * padding. */
 FLAT void NAME(meet_one)(const struct NAME(met) *m, const char *const at[3],
                          const int64_t step[3], const char *dy, struct NAME(tile) of, bool last,
                          VEC sum[9])
@@ -122,6 +125,7 @@ struct NAME(shape) {
     bool first, last, odd;
 };
 
+/* Divides pixels [x, end) of dy's row. */
 static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x, int64_t end)
 {
     struct NAME(shape) to = { .first = m->first && x == 0,
@@ -132,7 +136,8 @@ static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x,
     return to;
 }
 
-/* Adds pixels [x, end) of dy's row. */
+/* Adds pixels [x, end) of dy's row to the sums: in pairs, as `shape` says, and one by one where
+ * columns are padding. */
 FLAT void NAME(meet_pixels)(const struct NAME(met) *m, const char *const row[3],
                             const int64_t step[3], int64_t x, int64_t end,
                             struct NAME(shape) shape, struct NAME(tile) of, VEC sum[9])

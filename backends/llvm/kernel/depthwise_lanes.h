@@ -144,6 +144,7 @@ FLAT __m512 look_beyond_4(const float *row, int64_t first, int64_t w)
     return _mm512_zextps128_ps512(_mm_maskz_loadu_ps((__mmask8)BETWEEN(from, end), row + first));
 }
 
+/* Loads two doubles of a row of w elements, from `first` on, into the first lanes. */
 FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
 {
     const int64_t from = least(first < 0 ? -first : 0, 2);
@@ -179,6 +180,7 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
     _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
 /* A set of lanes, as masked loads and stores take it. */
 typedef uint32_t some_lanes;
+/* The set of lanes [from, end). */
 FLAT some_lanes lanes_between(int64_t from, int64_t end)
 {
     return BETWEEN(from, end);
@@ -301,6 +303,7 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #if !defined(LANES_LOAD_4)
 /* The number of lanes.  It includes the first, since vectors need no alignment here. */
 typedef int64_t some_lanes;
+/* The set of lanes [from, end), as their number; `from` is at most 0. */
 FLAT some_lanes lanes_between(int64_t from, int64_t end)
 {
     (void)from;

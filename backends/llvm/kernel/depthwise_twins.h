@@ -137,6 +137,7 @@ FLAT void NAME(all_twins)(const struct NAME(piece) *x, int stride, bool back)
 WINDOW(1, 0) WINDOW(2, 0) WINDOW(1, 1)
 #undef WINDOW
 
+/* Computes a piece whose vectors hold two rows of the result each. */
 static void NAME(run_twins)(const struct NAME(piece) *x)
 {
     if (x->d->backward)

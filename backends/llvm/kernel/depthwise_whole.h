@@ -45,7 +45,8 @@ FLAT some_lanes NAME(lanes_of)(int64_t first, int64_t from, int64_t end)
     return begin < stop ? lanes_between(begin, stop) : 0;
 }
 
-/* Loads a row of dy. */
+/* Loads two vectors of dy's row y, from `column` and from the column before it on. seen: their
+ * lanes inside the row; a row outside reads as zeros. */
 FLAT void NAME(load_dealt)(const struct depthwise *d, const REAL *plane, int64_t y, int64_t column,
                            const some_lanes seen[2], VEC row[2])
 {
@@ -56,7 +57,8 @@ FLAT void NAME(load_dealt)(const struct depthwise *d, const REAL *plane, int64_t
                                  inside ? seen[i] : 0);
 }
 
-/* Computes a column of vectors of a channel. */
+/* Computes dx for one channel in all rows of the piece, from vectors of dy at this column. w: the
+ * filter; to: the channel's dx. */
 FLAT void NAME(deal_column)(const struct NAME(piece) *x, const REAL *plane, const VEC w[9],
                             int64_t column, REAL *to)
 {
@@ -83,6 +85,7 @@ FLAT void NAME(deal_column)(const struct NAME(piece) *x, const REAL *plane, cons
     }
 }
 
+/* Computes an image gradient under a stride of 2: two rows of the image from each row of dy. */
 static __attribute__((noinline)) void NAME(run_whole)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;

@@ -15,6 +15,7 @@ struct wide {
     int64_t w, h, ow, top, left, down; /* down: from row to row of the result */
 };
 
+/* Loads elements from `first` on of a row of w elements, and zeros outside of it. */
 FLAT wide_floats wide_row(const float *row, int64_t first, int64_t w)
 {
     const int64_t from = least(first < 0 ? -first : 0, WIDE);
@@ -33,6 +34,7 @@ FLAT wide_floats wide_row(const float *row, int64_t first, int64_t w)
 #endif
 }
 
+/* Loads a tap for a vector of results, as doubles. */
 FLAT f64_vec wide_tap(const float *row, int64_t first, int64_t w, int stride)
 {
     wide_floats v = wide_row(row, first, w);
@@ -42,6 +44,7 @@ FLAT f64_vec wide_tap(const float *row, int64_t first, int64_t w, int stride)
     return __builtin_convertvector(v, f64_vec);
 }
 
+/* Magnitudes of the lanes. */
 FLAT f64_vec wide_size(f64_vec x)
 {
     typedef int64_t bits __attribute__((vector_size(VECTOR)));
@@ -121,6 +124,8 @@ FLAT void wide_block(const struct wide *x, int64_t y, int rows, int stride, bool
     }
 }
 
+/* Computes a channel's result, ROWS rows at a time. unsure: flags of elements that are left
+ * undecided. */
 FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool back,
                      uint8_t *unsure)
 {
@@ -136,6 +141,7 @@ FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool ba
         wide_block(&x, y, 1, stride, back, w, unsure);
 }
 
+/* True for 3 x 3 windows over an FP32 image in NCHW that is read in place. */
 static bool serves_wide(const struct depthwise *d)
 {
     return d->size == 4 && !d->nhwc && !d->gradient && is_direct(d) && d->r == 3 && d->s == 3 &&

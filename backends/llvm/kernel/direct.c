@@ -30,6 +30,7 @@ enum { TOGETHER_MOST = 16, TALL = 48 };
  * compute a vector in two halves, as Zen 4 does. */
 enum last { ALL, SOME, HALF };
 
+/* The product as the tiles compute it. */
 struct operands {
     struct fixed f;     /* transposed if needed: rows of C are dense */
     const struct scaling *scaling; /* alpha and beta; NULL: `f` says all */

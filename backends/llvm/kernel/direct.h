@@ -55,6 +55,7 @@ static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, in
     }
 }
 
+/* The sum itself, or what C holds plus or minus the sum. */
 FLAT VEC NAME(sum)(const struct NAME(tile) *t, VEC sum, VEC old)
 {
     return t->add == 0 ? sum : t->add > 0 ? ADD(sum, old) : SUB(old, sum);
@@ -70,6 +71,7 @@ FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors,
                                                   MASKED_LOAD(b + v * LANES, t->last);
 }
 
+/* Adds one element of A times a row of B to the sums of a row of C. */
 FLAT void NAME(products)(VEC left, const VEC right[VECTORS], int vectors, enum last of,
                          VEC sum[VECTORS])
 {
@@ -78,6 +80,7 @@ FLAT void NAME(products)(VEC left, const VEC right[VECTORS], int vectors, enum l
                                                   FMA(left, right[v], sum[v]);
 }
 
+/* Computes a register tile over all of k. */
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum last of)
 {
     const int64_t b_row = t->b_row, k = t->k, *at = t->at;
@@ -186,7 +189,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
         }
 }
 
-/* A function for each tile size. */
+/* One function for each number of rows and vectors of a tile, so that both are constants in it. */
 typedef void NAME(run)(const struct NAME(tile) *t);
 #define TILE(rows, vectors) \
     static void NAME(tile_##rows##_##vectors)(const struct NAME(tile) *t) \
@@ -225,6 +228,7 @@ FLAT void NAME(pack_of)(const struct direct_strip *s, int vectors, int masked, M
     }
 }
 
+/* Copies rows of B by the function for their number of vectors. */
 static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK last)
 {
     if (s->columns == VECTORS * LANES) {
@@ -379,6 +383,7 @@ static void NAME(strips)(const struct direct_strip *strip, int count)
         }
 }
 
+/* Computes a product: its strips of columns, one after another. */
 static void NAME(product)(const struct operands *o)
 {
     REAL room[LIMBER_SMALL_K * VECTORS * LANES] __attribute__((aligned(64)));

@@ -54,23 +54,27 @@ struct segment {
 /* CHAIN: products of binary32 in binary64 chains; PAIR: pairs that begin far from zero. */
 enum way { CHAIN, PAIR };
 
+/* Address of element p of the vector. */
 static const char *x_at(const struct product *x, int64_t p)
 {
     return (const char *)x->b.data + p * x->b.p * x->fb.size;
 }
 
+/* Address of element p of row i. */
 static const char *a_at(const struct product *x, int64_t i, int64_t p)
 {
     return (const char *)x->a.data + (i * x->a.line + p * x->a.p) * x->fa.size;
 }
 
+/* Address of row i's result. */
 static char *result_at(const struct product *x, int64_t i)
 {
     return x->to + i * x->step;
 }
 
-/* ---- the vector ------------------------------------------------------------------------------ */
+/* ---- copying the vector ---------------------------------------------------------------------- */
 
+/* Copies n elements of 8 or 4 bytes, `step` bytes apart, as doubles. */
 static void copy_elements(const char *from, int64_t step, int size, int64_t n, double *to)
 {
     if (size == 8 && step == 8)
@@ -103,6 +107,7 @@ static double largest(const double *x, int64_t n)
     return all;
 }
 
+/* Sets a segment of the vector, in place or as a copy, and finds its chunks' largest magnitudes. */
 static void fill_segment(const struct product *x, int64_t from, struct segment *s)
 {
     s->from = from;
@@ -128,15 +133,15 @@ static double most_of(const struct segment *s, int64_t p, int64_t n)
     return most;
 }
 
-/* ---- sums far from zero ---------------------------------------------------------------------- */
+/* ---- sums of rows, far from zero ------------------------------------------------------------- */
 
-/* LANES elements. */
+/* Loads LANES elements of 8 or 4 bytes as doubles. */
 FLAT vd load(const char *at, int size)
 {
     return size == 8 ? LOAD(vd, at) : __builtin_convertvector(LOAD(vf, at), vd);
 }
 
-/* n < LANES elements, and zeros. */
+/* Loads n < LANES elements of 8 or 4 bytes as doubles, and zeros into the other lanes. */
 FLAT vd load_part(const char *at, int size, int64_t n)
 {
     double x[LANES] = { 0 };
@@ -146,13 +151,14 @@ FLAT vd load_part(const char *at, int size, int64_t n)
     return LOAD(vd, x);
 }
 
-/* Up to LANES of n > 0 doubles, and zeros. */
+/* Loads up to LANES of n > 0 doubles, and zeros into the other lanes. */
 FLAT vd load_up_to(const double *x, int64_t n)
 {
     return n < LANES ? load_part((const char *)x, 8, n) : LOAD(vd, x);
 }
 
-FLAT double sum_of(vd x)
+/* Sum of the lanes. */
+FLAT double sum_lanes(vd x)
 {
     double s = 0;
 
@@ -161,7 +167,7 @@ FLAT double sum_of(vd x)
     return s;
 }
 
-/* The sum of magnitudes. */
+/* Sums the magnitudes of n elements. */
 FLAT double sum_sizes(const char *a, int size, int64_t n)
 {
     vd s[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
@@ -173,7 +179,7 @@ FLAT double sum_sizes(const char *a, int size, int64_t n)
         s[0] += size_of(load(a + p * size, size));
     if (p < n)
         s[1] += size_of(load_part(a + p * size, size, n - p));
-    return sum_of((s[0] + s[1]) + (s[2] + s[3]));
+    return sum_lanes((s[0] + s[1]) + (s[2] + s[3]));
 }
 
 /* Upper bound of the sum of |a x| where the |a| sum to `size` and |x| <= most.  It is infinite if
@@ -235,6 +241,7 @@ FLAT void sum_rows(const char *const *row, int rows, int size, enum way way, con
     }
 }
 
+/* Calls sum_rows with constants for the frequent cases, so that its loops unroll. */
 static void sum_rows_by(const char *const *row, int rows, int size, enum way way, const double *x,
                         int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *high,
                         vd *low)
@@ -358,7 +365,7 @@ static void add_row(const struct product *x, enum way way, const struct segment 
     }
 }
 
-/* ---- columns ------------------------------------------------------------------------------- */
+/* ---- sums of columns ----------------------------------------------------------------------- */
 
 /* Adds the products of `n` <= COLUMNS columns, whose rows lie together, and `strips` times LANES
  * rows. */
@@ -444,7 +451,7 @@ static int64_t add_columns(const struct product *x, enum way way, const struct s
     return whole;
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- rounding what is certain ---------------------------------------------------------------- */
 
 /* Sums of LANES rows with the error bounds `uncertain`.  size: of their magnitudes; 0 only if all
  * products are zero. */
@@ -492,7 +499,7 @@ static void add_row_to_bins(const double *a, const double *x, int64_t n, struct 
                     load_part(rest[1], 8, n - whole * LANES));
 }
 
-/* Element p of LANES rows. */
+/* Loads element p of LANES rows. beside: the rows are adjacent in memory. */
 FLAT vd column_at(const struct product *x, const int64_t *row, bool beside, int64_t p)
 {
     vd u = { 0 };
@@ -531,17 +538,20 @@ static const double *numbers(const struct view *v, limber_format f, int64_t line
     return copy;
 }
 
+/* Elements p to p + n - 1 of the vector as doubles, in place or copied. */
 static const double *x_part(const struct product *x, int64_t p, int64_t n, double *copy)
 {
     return numbers(&x->b, x->fb, 0, p, n, copy);
 }
 
+/* Elements p to p + n - 1 of a row as doubles, in place or copied. */
 static const double *a_part(const struct product *x, int64_t row, int64_t p, int64_t n,
                             double *copy)
 {
     return numbers(&x->a, x->fa, row, p, n, copy);
 }
 
+/* Adds two numbers: a + b = the result + *rest, exactly. */
 FLAT double two_sum_of(double a, double b, double *rest)
 {
     const double sum = a + b, back = sum - a;
@@ -569,7 +579,7 @@ static void join_lanes(const struct bins *s, int r, struct bins *to)
     to->errors[r] = s->second[0] + sum[2];
 }
 
-/* ---- exact results --------------------------------------------------------------------------- */
+/* ---- sums that bins find exact, and repeated rows -------------------------------------------- */
 
 /* The exponent of the lowest bit of n finite numbers, at most `least`. */
 static int low_bit(const double *a, int64_t n, int least)
@@ -608,6 +618,7 @@ static bool is_exact(struct product *x, int64_t row, double second)
     return bins_are_exact(second, x->k + LANES, unit + x->unit);
 }
 
+/* True if all products of the row are zero because a factor is. */
 static bool is_zero(const struct product *x, int64_t row)
 {
     for (int64_t p = 0; p < x->k; p++)
@@ -616,6 +627,8 @@ static bool is_zero(const struct product *x, int64_t row)
     return true;
 }
 
+/* Replaces a finite number by 1 or 0 of its sign, so that sums become NaN or infinite as the
+ * original ones do. */
 static double class_of(double v)
 {
     return v - v != 0 || v == 0 ? v : copysign(1, v);
@@ -643,7 +656,7 @@ static void store_slow(struct product *x, int64_t row, bool finite)
 static void store_again(struct product *x, const int64_t *row, int count, const struct bins *bins,
                         vd sizes)
 {
-    /* a subnormal constant: slow to compute */
+    /* Computed once, since arithmetic with subnormal numbers is slow. */
     const double below = ((double)x->k + 4 * LANES) * 0x1p-1073;
     const bool plain = !x->c->alpha && !x->c->beta;
     const struct exact_sums t = finish_bins(bins);
@@ -687,7 +700,7 @@ static double size_of_row(const struct product *x, int64_t row)
             size = fma_of(size_of(load_up_to(a + q, n - q)), size_of(load_up_to(b + q, n - q)),
                           size);
     }
-    return sum_of(size);
+    return sum_lanes(size);
 }
 
 /* Computes rows that pairs did not decide, each along k. sizes: upper bounds of their sums of
@@ -768,7 +781,8 @@ static void run_columns_again(struct product *x, int64_t *row, int count, double
     }
 }
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* ---- the product
+ * ------------------------------------------------------------------------------ */
 
 /* True if the elements of columns lie together. */
 static bool has_columns(const struct product *x)
@@ -776,6 +790,7 @@ static bool has_columns(const struct product *x)
     return x->m > 1 && x->a.line == 1 && x->a.p != 1;
 }
 
+/* Computes up to BLOCK rows: as pairs, and those that pairs leave undecided again. */
 static void run_block(struct product *x, enum way way, struct segment *s, int64_t i, int64_t rows)
 {
     const bool one = x->m == 1, columns = has_columns(x);

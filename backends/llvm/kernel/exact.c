@@ -32,8 +32,9 @@ enum {
     PANEL = KERNEL_LANES,           /* lines of a panel */
     WIDTH = 40, WINDOW = 4 * WIDTH, /* bits of a column, of a window */
     WINDOWS = 4,                    /* windows that are tried before the long accumulator */
-    RUN = 4096,                     /* terms whose columns are exact doubles */
-    LISTED = 256,                   /* terms that are tested before they are added */
+    RUN = 4096,                     /* most terms whose sums in each column stay exact doubles */
+    /* terms of which those that reach the window are listed, then added */
+    LISTED = 256,
     ROWS = LANES / 2, VECTORS = 2,  /* rows and vectors of pairs in registers */
     STRETCH = 1024,                 /* elements along k; a block's stay in L2 */
     FAR = -990, /* lowest exponent, relative to a line's largest, that pairs include */
@@ -41,20 +42,21 @@ enum {
     LEFT_OUT = -(1 << 25)           /* `low` of a line some of whose elements pairs leave out */
 };
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- loading operands ------------------------------------------------------------------------ */
 
 /* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0, followed by the lowest and the
  * highest exponent of each line.  Several limbs are parts of one element.  Where pairs are summed,
  * the only limb has v = m 2^(e - high) instead, and a bound of each line's Euclidean norm. */
 struct limb {
-    double *v;          /* [PANEL / LANES][k][LANES]; NULL: m and e are used */
-    double *m;          /* [k][PANEL] */
-    int32_t *e;         /* [k][PANEL] */
-    int32_t *low, *high; /* [PANEL] */
-    double *norm;        /* [PANEL], at least 1 */
+    double *v;          /* elements [PANEL / LANES][k][LANES]; NULL: m and e hold them */
+    double *m;          /* fractions [k][PANEL] */
+    int32_t *e;         /* their exponents [k][PANEL] */
+    int32_t *low, *high; /* lowest and highest exponent of each line [PANEL] */
+    double *norm;        /* bound of each line's Euclidean norm [PANEL], at least 1 */
     int64_t k;
 };
 
+/* Finds limb q of a panel. pairs: it holds scaled doubles. */
 static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, int64_t panel, int q)
 {
     const struct packed *o = &c->op[side];
@@ -90,6 +92,7 @@ FLAT int32_t exponent_at(const struct limb *l, int line, int64_t p)
     return bits & INT64_MAX ? (int32_t)(bits >> 52 & 0x7ff) - 1023 + l->high[line] : NOTHING;
 }
 
+/* Exponents of element p of LANES lines from `first` on. */
 FLAT vi exponents_at(const struct limb *l, int first, int64_t p)
 {
     vl bits;
@@ -103,6 +106,7 @@ FLAT vi exponents_at(const struct limb *l, int first, int64_t p)
     return (e & ~zero) | (NOTHING & zero);
 }
 
+/* Fraction of element p of a line, with 1 <= |m| < 2, or 0. */
 FLAT double fraction_at(const struct limb *l, int line, int64_t p)
 {
     int64_t bits;
@@ -117,6 +121,7 @@ FLAT double fraction_at(const struct limb *l, int line, int64_t p)
     return m;
 }
 
+/* Fractions of element p of LANES lines from `first` on. */
 FLAT vd fractions_at(const struct limb *l, int first, int64_t p)
 {
     vl bits;
@@ -127,6 +132,8 @@ FLAT vd fractions_at(const struct limb *l, int first, int64_t p)
     return (vd)((bits & (fraction_bits | INT64_MIN)) | (one_bits & (vl)((bits & INT64_MAX) != 0)));
 }
 
+/* Stores x as fraction and exponent of element p of a line, and widens the line's range of
+ * exponents. */
 FLAT void put(const struct limb *l, int64_t p, int line, double x)
 {
     int64_t at = p * PANEL + line, bits, field;
@@ -186,7 +193,7 @@ static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber
         put_wide(&l[0], p, line, x[0].hi, x[0].exp + 64, x[0].sign);
 }
 
-/* ---- packing for pairs ----------------------------------------------------------------------- */
+/* ---- packing for scaled pairs ---------------------------------------------------------------- */
 
 /* Pixels that a line sees in a plane of an image (NULL: padding): `rows` by `columns`, `down` and
  * `across` pixels apart; those outside of the image are zero. */
@@ -195,6 +202,7 @@ struct pixels_seen {
     int64_t y, down, rows, x, across, columns;
 };
 
+/* Copies the pixels that a line sees in one plane; returns the place behind them. */
 FLAT double *copy_pixels(const struct kernel_call *c, const struct patch *w, limber_format f,
                          int size, const struct pixels_seen *s, double *to)
 {
@@ -244,6 +252,7 @@ FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t
     }
 }
 
+/* Copies `live` lines that are windows to [k][LANES]. */
 static void copy_windows(const struct kernel_call *c, const struct view *v, int64_t first,
                          int64_t live, limber_format f, double *to)
 {
@@ -299,6 +308,7 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
     }
 }
 
+/* Exponent of a line whose largest magnitude is `most`. */
 static int32_t exponent_of(double most)
 {
     return most > 0 ? ilogb(most) : NOTHING / 2;
@@ -394,6 +404,7 @@ static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high,
     }
 }
 
+/* Packs a panel for pairs: lines of doubles, scaled by their largest exponents. */
 static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
 {
     struct limb l = limb_of(c, true, side, panel, 0);
@@ -413,6 +424,7 @@ static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
 
 /* ---- packing for windows --------------------------------------------------------------------- */
 
+/* Packs a panel for windows: limbs of fractions and exponents. */
 static void pack(const struct kernel_call *c, int side, int64_t panel)
 {
     const struct packed *o = &c->op[side];
@@ -448,7 +460,7 @@ void EXACT(pack)(struct kernel_call *c, int64_t task)
             pack(c, side, panel);
 }
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+/* ---- sums in windows ------------------------------------------------------------------------- */
 
 /* The parts of k, of 64 equal ones, that hold any number but zero: for each line of A, and for each
  * LANES lines of B together.  Filled when the first zero is met. */
@@ -471,11 +483,13 @@ struct strip {
     int64_t column[4 * WINDOWS + 1][LANES];     /* the first takes the others' carries */
 };
 
+/* Exponents of the products of element p: of A's line and LANES lines of B. */
 FLAT vi exponents(const struct limb *a, const struct limb *b, const struct strip *s, int64_t p)
 {
     return exponents_at(b, s->first, p) + exponent_at(a, s->line, p);
 }
 
+/* Finds the largest and the smallest exponent of each lane's products. */
 static void measure(struct strip *s)
 {
     const struct kernel_config *f = s->c->config;
@@ -515,7 +529,8 @@ static void flush(struct strip *s, vd column[4])
         column[at] = (vd){ 0 };
 }
 
-/* Cuts x, which is below 1, into columns from `from` on. */
+/* Adds x, |x| < 1, to the columns: each takes the bits of x above its own lowest place, and leaves
+ * the rest to the next.  Columns before `from` lie above x. */
 FLAT void cut(vd x, int from, vd column[4])
 {
     static const double at[4] = { 0x1.8p12, 0x1.8p-28, 0x1.8p-68, 0x1.8p-108 };
@@ -528,7 +543,8 @@ FLAT void cut(vd x, int from, vd column[4])
     }
 }
 
-enum { BELOW = -WINDOW - 3, ABOVE = 107 }; /* exponents below and above the window */
+/* exponents of products, relative to the window, beyond which no bit of a product lies in it */
+enum { BELOW = -WINDOW - 3, ABOVE = 107 };
 
 /* Mask of lanes whose products reach the window. */
 FLAT vi reach(vi e, bool first)
@@ -594,7 +610,7 @@ FLAT void sum_window(struct strip *s, bool first)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* ---- pairs ----------------------------------------------------------------------------------- */
+/* ---- sums in pairs --------------------------------------------------------------------------- */
 
 struct pair {
     vd high, low, off; /* off: error bound */
@@ -626,6 +642,7 @@ FLAT unsigned flush_subnormals(void)
 #endif
 }
 
+/* Restores the floating-point mode that flush_subnormals replaced. */
 FLAT void restore_mode(unsigned mode)
 {
 #if defined(__AVX2__)
@@ -743,6 +760,7 @@ static void sum_flushed(const struct kernel_call *c, int64_t i, int64_t rows, in
     restore_mode(mode);
 }
 
+/* Takes the start off each pair, and adds the bound of its error. */
 static void take_pairs(const struct kernel_call *c, int rows, const struct far_pairs *x,
                        int64_t first, struct pair *out)
 {
@@ -756,6 +774,7 @@ static void take_pairs(const struct kernel_call *c, int rows, const struct far_p
     }
 }
 
+/* Infinity with the sign of each lane. */
 FLAT vl infinity_of(vd x)
 {
     return ((vl)x & INT64_MIN) | (int64_t)0x7ff << 52;
@@ -876,6 +895,7 @@ static void find_parts(const struct kernel_call *c, const double *v, uint64_t pa
     }
 }
 
+/* Finds which parts of k are not all zero, for the rows and strips that are computed together. */
 static void find_occupied(const struct strip *s)
 {
     const struct kernel_call *c = s->c;
@@ -959,8 +979,9 @@ APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
     return done;
 }
 
-/* ---- windows --------------------------------------------------------------------------------- */
+/* ---- rounding the windows' sums, and strips of C --------------------------------------------- */
 
+/* True if results are FP64 or FP32 without alpha and beta, which round_fast may decide. */
 static bool stores_fast(const struct kernel_config *f)
 {
     return f->plain && limber_format_is_binary(f->c);
@@ -1053,6 +1074,7 @@ static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms
                                 n, ilogb(terms) + 1, exp, &sc);
 }
 
+/* True if the line holds NaN or infinities. */
 FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)
 {
     const struct packed *o = &c->op[side];

@@ -57,6 +57,7 @@ ANGLES(tan)
                 x[i] = fn_value(fn_##name(x[i], &nearest), x[i], 0); \
         break;
 
+/* True if the fast approximation leaves the FP32 rounding of an element of the block in doubt. */
 static int in_doubt(const double y[QUICK_BLOCK])
 {
     int doubt = 0;
@@ -91,7 +92,8 @@ QUICK_FUNCTIONS(QUICK)
 #define QUICK_CASE(NAME, name) \
     case LIMBER_FUNCTION_##NAME: return quick_##name##s(args, x, n);
 
-/* Returns the number of elements done. */
+/* Computes results for FP32 by a fast approximation, in whole blocks; returns the number of
+ * elements done. */
 static int64_t run_quick(int function, const struct fn_args *args, double *x, int64_t n)
 {
     switch (function) {
@@ -124,7 +126,7 @@ void RUN(int function, const struct fn_args *args, double *x, int64_t n, int sin
     }
 }
 
-/* ---- formats --------------------------------------------------------------------------------- */
+/* ---- conversions of formats, by vectors ------------------------------------------------------ */
 
 #define WIDEN_AS(type) \
     for (int64_t i = 0; i < n; i++) \
@@ -138,6 +140,7 @@ void RUN(int function, const struct fn_args *args, double *x, int64_t n, int sin
     for (int64_t i = 0; i < n; i++) \
         x[i] = (double)((const type *)src)[i]
 
+/* Converts integers to doubles. */
 static void widen_integers(limber_format f, const void *src, double *x, int64_t n)
 {
     switch (f.kind == LIMBER_KIND_UINT ? 0 : f.size) {
@@ -157,6 +160,7 @@ static void widen_integers(limber_format f, const void *src, double *x, int64_t 
         ((type *)dst)[i] = (type)(int32_t)__builtin_rint(v); \
     }
 
+/* Rounds doubles to integers, to nearest even; too large ones saturate, NaN becomes 0. */
 static void narrow_integers(limber_format f, const double *x, void *dst, int64_t n)
 {
     switch (f.kind == LIMBER_KIND_UINT ? 0 : f.size) {
@@ -215,7 +219,7 @@ void NARROW(limber_format f, const double *x, void *dst, int64_t n)
         NARROW_AS(uint8_t);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables of function values, by vectors --------------------------------------------------- */
 
 /* Looks up SOME elements at a time. 32-bit gathers read two bytes beyond a table of 16-bit
  * values. */

@@ -42,7 +42,8 @@ struct side {
     int32_t base, digits;   /* bits of a digit of scaled integers; number of digits */
     int32_t copied;         /* elements are packed unchanged */
     int32_t sums;           /* sums of packed values are needed, since the other side has offsets */
-    int32_t rounds;         /* units: elements need rounding on load */
+    /* simulated units: elements are rounded to the unit's operand format when they are loaded */
+    int32_t rounds;
     int32_t lines;          /* lines in a panel */
     int32_t used[KERNEL_ACCUMULATORS];      /* limb l is needed */
     /* added when packing, to suit the signedness of the unit's operand */
@@ -78,7 +79,7 @@ struct kernel_config {
     int32_t pairs;          /* the unit is AArch64's BFDOT */
     int32_t narrow;         /* FP32 lanes are exact if value ranges allow */
     int32_t safe;           /* double rounding through FP32 is innocuous */
-    int32_t clamps;         /* sums may round to zero */
+    int32_t clamps;         /* rounding to the sums' formats may turn a nonzero sum into zero */
     int32_t frees;          /* tiles that may overflow can use FP32 lanes, too */
     int32_t terms;          /* most terms of a fused block that 32 bits can sum */
     int32_t tracks; /* tiles without a bound are computed as if they had one, then checked */
@@ -115,7 +116,8 @@ struct planes;
  * zero.  `room` has 64 bytes more. */
 typedef void kernel_gather(const struct kernel_call *c, int64_t j, int limb, int64_t p0,
                            int64_t len, char *room);
-/* Sums of packed values, or norms, of `columns` columns from j on. */
+/* planes.c: computes the sums of packed values, or the norms, of `columns` columns from j on, from
+ * those of pixels. */
 typedef void kernel_window_sums(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
                                 int32_t *sums);
 /* Copies channels [from, to), in whole groups, of an image into its planes, rows [first, end).
@@ -270,7 +272,8 @@ void limber_classes_fill(const struct classes *s, const struct view *v, limber_f
 /* The dot product of lines i and j as NaN and infinities decide it; 0 if they do not. */
 double limber_classes_sum(const struct classes *a, int64_t i, const struct classes *b, int64_t j);
 
-/* pairs.c: implements backend.small. */
+/* pairs.c: implements backend.small, by sums in pairs of doubles.  Returns how many elements were
+ * summed again, exactly. */
 typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b,
                              limber_format to, double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
@@ -282,11 +285,12 @@ typedef void kernel_sums(const struct vector_sums *s);
 kernel_sums limber_vectors_sums64, limber_vectors_sums64_avx2, limber_vectors_sums64_avx512;
 kernel_sums limber_vectors_sums32, limber_vectors_sums32_avx2, limber_vectors_sums32_avx512;
 
-/* direct.c: implements backend.direct. */
+/* direct.c: implements backend.direct: products that are computed without packing. */
 typedef void kernel_direct(const struct fixed *f, const struct scaling *x, int size, const void *a,
                            const void *b, void *c);
 kernel_direct limber_direct_run_avx2, limber_direct_run_avx512, limber_direct_run_neon;
-extern const int64_t limber_direct_along[LIMBER_SMALL_K]; /* prebuilt.c: 0, 1, 2, ... */
+/* prebuilt.c: 0, 1, 2, ...: offsets of elements that are contiguous along k */
+extern const int64_t limber_direct_along[LIMBER_SMALL_K];
 
 /* A strip of C, at most three vectors wide (two without AVX-512): chains of k products, stored or
  * added to C. */

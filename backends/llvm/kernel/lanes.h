@@ -48,6 +48,7 @@ FLAT vd fma_of(vd a, vd b, vd c)
 #endif
 }
 
+/* Rounds each lane to the nearest integer. */
 FLAT vd whole_of(vd x)
 {
 #if defined(__AVX512F__)
@@ -74,6 +75,7 @@ FLAT vi max_of(vi a, vi b)
 #endif
 }
 
+/* Not 0 if a lane of the comparison holds. */
 FLAT int any(vi mask)
 {
 #if defined(__AVX512F__)
@@ -112,6 +114,7 @@ FLAT int all(vl mask)
 #endif
 }
 
+/* A vector with x in all lanes. */
 FLAT vd all_of(double x)
 {
 #if defined(__AVX512F__)
@@ -123,6 +126,7 @@ FLAT vd all_of(double x)
 #endif
 }
 
+/* Magnitudes of the lanes. */
 FLAT vd size_of(vd x)
 {
     return (vd)((vl)x & INT64_MAX);

@@ -3,8 +3,9 @@
 #ifndef LIMBER_KERNEL_MULTIPLY_H
 #define LIMBER_KERNEL_MULTIPLY_H
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products of a block --------------------------------------------------------------------- */
 
+/* A block of C, and the panels of A and of B that it reads. */
 struct block {
     int64_t i0, j0, rows, cols;     /* relative to C's part */
     int64_t panel_a, panels_a, panel_b, panels_b;
@@ -83,7 +84,8 @@ FLAT void edge_row(char *to, const char *from, int64_t n, int first)
 
 #undef EDGE_ROW
 
-/* Computes a tile at the edge of C. */
+/* Computes a register tile at the edge of C in a buffer, and stores the rows and columns that C
+ * has. */
 SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles *t, int64_t i,
                int64_t j, int first, const int32_t *bias)
 {
@@ -211,7 +213,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
         limber_micro_close();
 }
 
-/* ---- totals ---------------------------------------------------------------------------------- */
+/* ---- totals of limbs' products --------------------------------------------------------------- */
 
 /* Bytes of an element of an accumulator's total. */
 FLAT int total_bytes(void)
@@ -456,7 +458,7 @@ FLAT void fold_as(const struct kernel_call *c, const struct block *b, const stru
     }
 }
 
-/* Specialised by `fresh`, so that no load depends on it. */
+/* Calls fold_as with `fresh` as a constant, so that no load depends on it. */
 FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
                char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
 {

@@ -78,6 +78,7 @@ widen_some(int size, const void *from, double unit, void *to, size_t count)
     }
 }
 
+/* Converts lines of 32-bit sums to floats in units of w->unit. */
 static inline __attribute__((always_inline)) void widen_lines(const struct widened *w, int size)
 {
     for (int64_t l = 0; l < w->lines; l++) {

@@ -3,6 +3,7 @@
 #ifndef LIMBER_KERNEL_NARROW_H
 #define LIMBER_KERNEL_NARROW_H
 
+/* True if C's elements are floats of 8 or 16 bits whose rounding narrow_codes knows. */
 FLAT int stores_narrow(const struct kernel_call *c)
 {
     return CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size <= 2 && !CFG(c).c.carried &&
@@ -14,6 +15,7 @@ FLAT v8l choose(v8l mask, v8l yes, v8l no)
     return (yes & mask) | (no & ~mask);
 }
 
+/* Codes of eight numbers, rounded to nearest even in C's format. */
 FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
 {
     const limber_format f = CFG(c).c;

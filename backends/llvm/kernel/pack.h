@@ -21,9 +21,10 @@ struct strip {
     v8l scale_low, scale_high;      /* scales of its first and last eight lanes */
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading lines of an operand ------------------------------------------------------------- */
 
-/* Prefetches rows for this strip's next turn. */
+/* Prefetches the elements from p0 on of this strip's lines, which are packed later; `size` bytes
+ * each. */
 FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
 {
     const char *from = (const char *)w->o->view.data +
@@ -34,7 +35,8 @@ FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
             __builtin_prefetch(from + at);
 }
 
-/* Rows of 16 elements, `stride` bytes apart; read in place if lines are contiguous across. */
+/* Rows of 16 elements, `stride` bytes apart. They are read in place if adjacent lines are adjacent
+ * in memory. */
 FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
 {
     const struct view *v = &w->o->view;
@@ -135,7 +137,7 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[PI
     }
 }
 
-/* ---- packing --------------------------------------------------------------------------------- */
+/* ---- writing rows of packed limbs ------------------------------------------------------------ */
 
 /* Lines in a panel. */
 FLAT int lines_of(int side)
@@ -379,6 +381,7 @@ FLAT void put_some(const struct strip *w, int limb, int p, const v16i *v, int co
     }
 }
 
+/* Stores eight rows of integers. */
 FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
 {
     put_some(w, limb, p, v, 8);
@@ -427,6 +430,7 @@ FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
         mark(w, limb, ANY((low != 0) | (high != 0)));
 }
 
+/* Stores a block of integers in the unit's operand format. */
 FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 {
     if (FIXED(unit) == UNIT_i8) {
@@ -437,7 +441,7 @@ FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         put_floats(w, limb, p, TO(v8d, LOW(v[p])), TO(v8d, HIGH(v[p])));
 }
 
-/* ---- limbs ----------------------------------------------------------------------------------- */
+/* ---- cutting elements into limbs ------------------------------------------------------------- */
 
 /* Rounds to the nearest value of a narrower IEEE format, ties to even: adds half a unit to the
  * encoding or, below the normal numbers, adds a constant whose unit in the last place is the
@@ -467,6 +471,7 @@ FLAT v8d scaled_eight(const struct strip *w, const char *from, v8l scale)
     return finite(x[0]) * powers_of_two(half) * powers_of_two(scale - half);
 }
 
+/* Packs a block as Hi/Lo limbs: each the rounded rest of the ones before, scaled up. */
 FLAT void pack_hilo(const struct strip *w, const char *from, int64_t stride)
 {
     double up = power_of_two(w->as->shift);
@@ -527,6 +532,7 @@ FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t s
     }
 }
 
+/* Packs a block of whole elements, copied or converted; sums squares where norms are needed. */
 FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 {
     v8d squares[2] = { all_d(0), all_d(0) };
@@ -870,6 +876,7 @@ FLAT void pack_wide_residues(const struct strip *w, digits d, int l)
     }
 }
 
+/* Packs a block as residues, computed from the digits of scaled integers. */
 FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
 {
     v16i any = all_i(0);
@@ -1028,8 +1035,8 @@ FLAT v16i word_of_rows(const char *from, int64_t step, int64_t count)
     return word;
 }
 
-/* Packs bytes whose lines are contiguous across. */
-FLAT void bytes_along_lines(const struct strip *w)
+/* Packs bytes of which adjacent lines are adjacent in memory. */
+FLAT void pack_bytes_along_lines(const struct strip *w)
 {
     const struct view *v = &w->o->view;
     const char *from = (const char *)v->data + w->o->line0 + w->first + w->p0 * v->p;
@@ -1055,7 +1062,7 @@ FLAT void bytes_along_lines(const struct strip *w)
 }
 
 /* Packs bytes that are contiguous along k, so that four of them are a word already. */
-FLAT void bytes_along_k(const struct strip *w)
+FLAT void pack_bytes_along_k(const struct strip *w)
 {
     v16i row[16];
 
@@ -1112,17 +1119,17 @@ FLAT int pack_bytes(struct strip *w, int64_t k)
         return 0;
     w->len = min64(BYTES, k - w->p0);
     if (v->line == 1 && !v->tile_subset)
-        bytes_along_lines(w);
+        pack_bytes_along_lines(w);
     else if (v->p == 1 && FIXED(matrix) != 0 && !w->side && !v->tile_subset)
         bytes_of_tiles(w);
     else if (v->p == 1)
-        bytes_along_k(w);
+        pack_bytes_along_k(w);
     else
         return 0;
     return 1;
 }
 
-/* ---- entry ----------------------------------------------------------------------------------- */
+/* ---- the function that a task calls ---------------------------------------------------------- */
 
 /* Scales of eight lines of a strip, from line `from` on; 0 for lines that do not exist. */
 FLAT v8l scales_of(const struct strip *w, int64_t from)

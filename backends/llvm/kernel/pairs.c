@@ -16,7 +16,8 @@
 #define PAIRS(name) limber_pairs_##name
 #endif
 
-/* lines of A in registers; lines whose largest magnitudes are kept; no exponent */
+/* ROWS: lines of A in registers; BLOCK: lines of A whose largest magnitudes are kept; UNKNOWN: an
+ * exponent that was not looked for yet */
 enum { ROWS = 4, BLOCK = 512, UNKNOWN = INT32_MIN };
 
 /* A product, transposed if needed: vectors are columns of the longer side. */
@@ -101,7 +102,7 @@ FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum 
                                 sizes[r] };
 }
 
-/* Specialises sum_rows by constants. */
+/* Calls sum_rows with constant rows, size and way, so that its loops unroll. */
 FLAT void sum_by(const struct product *x, int64_t i, int rows, int size, enum way way,
                  struct sums *s)
 {
@@ -112,6 +113,7 @@ FLAT void sum_by(const struct product *x, int64_t i, int rows, int size, enum wa
             sum_rows(x, i + r, 1, size, way, s + r);
 }
 
+/* Sums `rows` lines of A by the way that their magnitudes allow. */
 static void sum_block(const struct product *x, int64_t i, int rows, enum way way, struct sums *s)
 {
     if (way == PAIR && !is_far(x, i, rows))
@@ -131,6 +133,7 @@ static void sum_block(const struct product *x, int64_t i, int rows, enum way way
         sum_by(x, i, rows, 4, SIZED, s);
 }
 
+/* Copies `live` columns of B, from j on, to the strip as doubles; the other lanes are zero. */
 static void fill_strip(const struct product *x, int64_t j, int live)
 {
     int size = x->fb.size;
@@ -156,6 +159,7 @@ static void fill_strip(const struct product *x, int64_t j, int live)
             x->strip[p * LANES + l] = double_at(from + (l * x->b.line + p * x->b.p) * size, size);
 }
 
+/* Fills the strip, and finds the largest magnitude of each column. */
 static void pack_strip(struct product *x, int64_t j, int live)
 {
     vl most[2] = { { 0 }, { 0 } }; /* two maxima in turn, since each depends on the one before */
@@ -167,6 +171,7 @@ static void pack_strip(struct product *x, int64_t j, int live)
     x->known = false;
 }
 
+/* Largest magnitude of a line of A; NaN counts as larger than all. */
 static double most_of_line(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
@@ -190,7 +195,7 @@ static double most_of_line(const struct product *x, int64_t i)
     return larger_of(larger_of(most[0], most[1]), larger_of(most[2], most[3]));
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- results from pairs, and what to repeat -------------------------------------------------- */
 
 /* Error bound of high + low. */
 FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way)
@@ -210,6 +215,7 @@ FLAT void scale(const struct product *x, struct sums *s, vd *uncertain, vd old)
     scale_pair(&s->high, &s->low, uncertain, x->alpha, x->c->beta ? &x->beta : NULL, old);
 }
 
+/* True if all products of row i and this lane are zero because a factor is. */
 static bool are_zero(const struct product *x, int64_t i, int lane)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
@@ -231,6 +237,7 @@ FLAT vd class_of(vd v)
     return (vd)((zero & sign) | (~zero & finite & ((vl)all_of(1) | sign)) | (~finite & (vl)v));
 }
 
+/* Number of lanes that are NaN. */
 static int nans_of(vd x)
 {
     int n = 0;
@@ -240,6 +247,7 @@ static int nans_of(vd x)
     return n;
 }
 
+/* Sums of products of signs, which are NaN or infinite as the sums of row i are. */
 static vd class_sums(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
@@ -272,7 +280,8 @@ static int low_of_line(const struct product *x, int64_t i)
     return *low;
 }
 
-/* The same of column `lane` of the strip. */
+/* The exponent of the lowest bit of column `lane` of the strip; that of 1 if all its numbers are
+ * zero. */
 static int low_of_column(struct product *x, int lane)
 {
     vl lowest = (vl)all_of(INFINITY);
@@ -297,6 +306,8 @@ static struct bins sum_in_bins(const struct product *x, int64_t i)
     return s;
 }
 
+/* Stores element (i, j) from the long accumulator. class: its sum as NaN or infinities decide
+ * it. */
 static void store_exactly(struct product *x, int64_t i, int64_t j, char *to, double class)
 {
     const struct call *c = x->c;
@@ -468,7 +479,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                          .to = c->c,
                          .strip = strip,
                          .low_a = low_a,
-                         /* a subnormal constant: slow to compute */
+                         /* computed once, since arithmetic with subnormal numbers is slow */
                          .below = ((double)c->k + 2) * 0x1p-1073,
                          .allowed = allowed,
                          .m = c->m,

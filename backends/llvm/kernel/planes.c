@@ -106,7 +106,7 @@ struct walk {
     int64_t tap;
 };
 
-/* A walk that begins at row p of a limb. */
+/* Begins a walk at row p: at tap p % taps of channel (or group) p / taps. */
 FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p)
 {
     const struct packed *o = &c->op[1];
@@ -158,6 +158,7 @@ FLAT void gather_some(const struct kernel_call *c, const struct run *run, int ru
     }
 }
 
+/* Gathers rows of elements or words, with the number of runs as a constant where it is small. */
 FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
                       int64_t len, int64_t bytes, char *room)
 {
@@ -172,6 +173,7 @@ FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int ru
     }
 }
 
+/* Gathers rows of elements, and interleaves `group` of them for each group of k. */
 FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int runs,
                         struct walk w, int64_t len, int group, int64_t bytes, char *room)
 {
@@ -613,6 +615,8 @@ FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, i
     }
 }
 
+/* Implements kernel_plane_copy for elements of `size` bytes, whose sums take A's offset as a
+ * factor. */
 FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64_t first,
                     int64_t end, int size)
 {

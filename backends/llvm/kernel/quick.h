@@ -40,6 +40,7 @@ PRIM void quick_power(double x, double *s, double *p)
     *s = fn_double((fn_bits(at) + 1023) << 52);
 }
 
+/* e^x, precise enough for an FP32 result. */
 PRIM double quick_e(double x)
 {
     double s, p;

@@ -152,7 +152,7 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     return lost;
 }
 
-/* ---- longer totals --------------------------------------------------------------------------- */
+/* ---- totals of several words, added by columns ----------------------------------------------- */
 
 /* Bits of a column. */
 FLAT int column_bits(void)
@@ -389,6 +389,7 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
     return sure;
 }
 
+/* True if products with this scalar neither overflow nor become subnormal. */
 FLAT int is_ordinary(double scalar)
 {
     double size = __builtin_fabs(scalar);
@@ -666,8 +667,9 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
            wide_strip(c, b, scratch, i, j0, cols);
 }
 
-/* ---- floats ---------------------------------------------------------------------------------- */
+/* ---- totals as floats, and sums near a boundary ---------------------------------------------- */
 
+/* Loads an accumulator's totals of eight elements from (i, j) on. */
 FLAT v8d float_totals(const struct kernel_call *c, const char *scratch, int acc, int64_t i,
                       int64_t j)
 {

@@ -9,6 +9,7 @@
 
 enum { LINES = KERNEL_LANES };      /* lines in a task */
 
+/* Number of 64-bit words of a line's bit set. */
 static int64_t words_of(int64_t k)
 {
     return (k + 63) / 64;

@@ -22,7 +22,7 @@
     } \
     return 1
 
-/* y may be equal to x, and `to` to either. */
+/* Defines a loop that applies one step to arrays; y may be equal to x, and `to` to either. */
 #define DEFINE(name) \
     static int name(const struct epilogue_step *s, const TYPE *x, const TYPE *y, TYPE *to, \
                     int64_t n) \
@@ -67,8 +67,9 @@ int RUN(const struct epilogue_step *s, int narrow, const void *x, const void *y,
     return narrow ? run_float(s, x, y, to, n) : run_double(s, x, y, to, n);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- storing results ------------------------------------------------------------------------- */
 
+/* Rounds to BF16, to nearest even. */
 static void store_bf16(const float *x, uint16_t *to, int64_t n)
 {
     SAFELY for (int64_t i = 0; i < n; i++) {
@@ -93,6 +94,7 @@ INTEGERS(store_i8, int8_t, -128, 127)
 INTEGERS(store_u8, uint8_t, 0, 255)
 
 #ifdef __AVX512F__
+/* Rounds to FP16, to nearest even, sixteen elements at a time. */
 static void store_f16(const float *x, uint16_t *to, int64_t n)
 {
     for (int64_t i = 0; i < n; i += 16) {
@@ -107,6 +109,7 @@ static void store_f16(const float *x, uint16_t *to, int64_t n)
 }
 #define STORES_F16
 #elif defined(__aarch64__)
+/* Rounds to FP16; all NaNs become one. */
 static void store_f16(const float *x, uint16_t *to, int64_t n)
 {
     SAFELY for (int64_t i = 0; i < n; i++) {

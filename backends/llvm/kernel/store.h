@@ -16,6 +16,7 @@ FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
            (c->op[1].special && c->op[1].special[c->op[1].line0 + j]);
 }
 
+/* True if C's elements are FP64 or FP32. */
 FLAT int stores_binary(const struct kernel_call *c)
 {
     return limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c);

@@ -115,6 +115,8 @@ FLAT void turn_twelve(const char *const line[16], int64_t at, char *to, int64_t 
     }
 }
 
+/* Transposes eight elements of 64 bits, at byte `at`, of sixteen lines; stores the first `lanes` of
+ * them. */
 FLAT void turn_sixteen(const char *const line[16], int64_t at, int lanes, char *to, int64_t stride)
 {
     v8l w[2][8];
@@ -133,6 +135,8 @@ FLAT void turn_sixteen(const char *const line[16], int64_t at, int lanes, char *
     }
 }
 
+/* Transposes sixteen elements of 32 bits, at byte `at`, of sixteen lines; stores the first `lanes`
+ * of them. */
 FLAT void turn_words(const char *const line[16], int64_t at, int lanes, char *to, int64_t stride)
 {
     v16i v[16] = { { 0 } };
@@ -146,6 +150,7 @@ FLAT void turn_words(const char *const line[16], int64_t at, int lanes, char *to
         put(to + i * stride, &v[i], lanes, 4);
 }
 
+/* Transposes 64 bytes, from byte `at` on, of sixteen lines. */
 FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char *to,
                int64_t stride)
 {

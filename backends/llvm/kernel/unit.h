@@ -16,7 +16,7 @@
 #endif
 #endif
 
-/* ---- tiles --------------------------------------------------------------------------------- */
+/* ---- tiles of a simulated unit ------------------------------------------------------------- */
 
 /* A register tile: its panels, and its first row and column in this part of C. */
 struct unit_tile {
@@ -39,11 +39,13 @@ FLAT v16u elements_of(const struct unit_tile *u, int r, int v)
     return LIMBER_ELEMENT(row, lane + (uint32_t)(u->c->j0 + u->j + 16 * v));
 }
 
+/* The random bits of the lower or the higher eight lanes. */
 FLAT v8w half_of(v16u x, int high)
 {
     return high ? (v8w)HIGH(x) : (v8w)LOW(x);
 }
 
+/* Stores sixteen results of row r, with one NaN for all. */
 FLAT void store_values(const struct unit_tile *u, int r, int v, v16f x)
 {
     x = (v16f)PICK((v16i)(x != x), (v16i)all_f(__builtin_nanf("")), (v16i)x);

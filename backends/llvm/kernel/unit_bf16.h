@@ -17,6 +17,7 @@ FLAT void pairs_of(const uint16_t *row, int64_t lines, int both, bfloat16x8_t pa
     pair[1] = vreinterpretq_bf16_u16(vzip2q_u16(first, second));
 }
 
+/* Adds two products to each sum, as BFDOT does. both: k has a second element here. */
 FLAT void add_pairs(float32x4_t sum[PAIR_ROWS][PAIR_VECTORS], const uint16_t *a, const uint16_t *b,
                     int both)
 {

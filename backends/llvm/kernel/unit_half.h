@@ -27,6 +27,7 @@ typedef struct { int none; } half_tally;
 #undef ROWS
 #undef VECS
 
+/* Element (r, p) of A's panel in all lanes. */
 FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r)
 {
     _Float16 x = *(const _Float16 *)(const void *)(t->a + (p * CONSTANT.mr + r) * 2);
@@ -63,6 +64,7 @@ FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u h)
     return half_round(acc + x);
 }
 
+/* Adds a group's sum to the outer sum. */
 FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u h)
 {
     return half_add(t, s, sum, x, h);

@@ -27,6 +27,7 @@ enum { NO_EXPONENT = -20000 };      /* exponent of a zero that takes no part in 
 /* Value ranges of a line: the largest of what was seen; bits are those of the magnitude. */
 enum range { RANGE_bits, RANGE_below /* infinity's bits minus a nonzero's */, RANGE_squares };
 
+/* Address of one of the value ranges of a line. */
 FLAT int32_t *range_of(const struct packed *o, int which, int64_t line)
 {
     return o->range + which * o->range_lines + line;
@@ -107,7 +108,7 @@ FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride,
     return room;
 }
 
-/* ---- scaled blocks --------------------------------------------------------------------------- */
+/* ---- operands whose blocks have scales ------------------------------------------------------- */
 
 /* Scales of sixteen lines for one block along k; 1 for a block of zeros. */
 struct scales {

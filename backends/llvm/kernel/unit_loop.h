@@ -29,7 +29,7 @@ FLAT V F(outer)(struct F(tile) *t, limber_step s, V sum, V x, RAND h);
 FLAT void F(fused)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 FLAT void F(late)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 
-/* The random bits of element (r, v) for a stream and index of the description; 0 if nothing is
+/* Random bits of the stream at `index` for element (r, v); 0 if no step of the unit rounds at
  * random. */
 FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
 {
@@ -104,7 +104,7 @@ FLAT void F(clear)(V acc[ROWS][VECS])
             acc[r][v] = (V){ 0 };
 }
 
-/* sum = round(sum + part), for each accumulator. */
+/* Adds a group's or part's sum to an outer sum, rounded to step s, for each accumulator. */
 FLAT void F(add_part)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V part[ROWS][VECS],
                       uint32_t stream, int64_t index)
 {

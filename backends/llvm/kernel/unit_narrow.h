@@ -27,6 +27,7 @@ FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v)
     return LOAD(v16f, t->b + (p * CONSTANT.nr + 16 * v) * 4);
 }
 
+/* Random bits of an addition; products use the low half. */
 FLAT v16i narrow_bits(v16u h)
 {
     return (v16i)(h >> (uint32_t)(32 - MODEL.random_bits));
@@ -138,7 +139,7 @@ FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v1
     return narrow_counted(t, 0, acc, x, y, y, beyond);
 }
 
-/* sum + x, rounded to the outer sum's step s. */
+/* Adds a group's sum x to the outer sum, rounded to step s with the random bits h. */
 FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h)
 {
     v16i swamped, partly, over, beyond;

@@ -50,6 +50,7 @@ FLAT int overflow_of(limber_step s, int negative)
     return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
 }
 
+/* What a step makes of a number that is too large: the largest one, infinity or NaN. */
 FLAT double overflow_value(limber_step s, int negative)
 {
     int kind = overflow_of(s, negative);
@@ -251,6 +252,7 @@ enum clamp {
     CLAMP_signed /* x may be subnormal; the sign matters, since the zero may be added to another */
 };
 
+/* Rounds FP32 to a narrower format in FP32 lanes, as the step says. bounded: nothing overflows. */
 FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int bounded,
                        v16i *beyond)
 {

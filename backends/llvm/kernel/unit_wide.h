@@ -96,7 +96,8 @@ FLAT v8d wide_add_product(struct wide_tile *t, v8d acc, v8d a, v8d b, v8w h)
     return wide_add(t, MODEL.acc, acc, wide_multiply(t, a, b, h), h);
 }
 
-/* sum + x, rounded to the outer sum's step s. */
+/* Adds a group's sum x to the outer sum, rounded to step s with the random bits h. The outer sum's
+ * overflow (`over`) is not counted. */
 FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h)
 {
     v8l swamped, partly, over;

@@ -209,7 +209,7 @@ static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, 
     }
 }
 
-/* ---- one row --------------------------------------------------------------------------------- */
+/* ---- sums of one row ------------------------------------------------------------------------- */
 
 /* Sums the first `lanes` chains of one row, at most LANES.  All have CHAIN products, but the last
  * has n. */
@@ -300,8 +300,9 @@ static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
     return sum;
 }
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* ---- all rows -------------------------------------------------------------------------------- */
 
+/* Up to CHAIN elements of the vector: where they lie, or a dense copy. */
 static const T *NAME(dense)(const T *x, int64_t step, int64_t n, T copy[CHAIN])
 {
     if (step == 1)

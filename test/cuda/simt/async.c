@@ -14,6 +14,7 @@ static const char *copy_name(int size)
     return size == 16 ? "copy16" : "copy4";
 }
 
+/* Begins an asynchronous copy of this thread: `bytes` bytes from p, and zeros up to `size`. */
 void copy_later(uint32_t at, const void *p, int bytes, int size)
 {
     struct fibre *f = engine.running;
@@ -75,10 +76,11 @@ void async_end(struct fibre *f)
     f->copy_count = 0;
 }
 
-/* ---- barriers -------------------------------------------------------------------------------- */
+/* ---- barriers in shared memory --------------------------------------------------------------- */
 
 #define IS_BARRIER ((epoch)ID_BARRIER << CLOCK_BITS | 1)
 
+/* The barrier that was initialised at this address; NULL: none. */
 static struct barrier *find_barrier(struct block *b, uint32_t at)
 {
     for (int i = 0; i < b->barrier_count; i++)
@@ -239,8 +241,9 @@ void barrier_wait(uint32_t at, uint32_t parity)
     fibre_wait("barrier_wait", at, parity);
 }
 
-/* ---- completions ----------------------------------------------------------------------------- */
+/* ---- copies that complete later -------------------------------------------------------------- */
 
+/* Adds a copy or an arrival that completes later. */
 static void add_flight(struct block *block, struct flight f)
 {
     if (block->flight_count == block->flight_room) {
@@ -291,7 +294,7 @@ static void land_arrival(struct block *block, const struct flight *t)
     try_end(block, b);
 }
 
-/* ---- tensor copies --------------------------------------------------------------------------- */
+/* ---- copies of tiles of tensors -------------------------------------------------------------- */
 
 /* For the row of a box at (x, y, z): bytes [*from, *to) are inside the tensor, at address *at. */
 static void row_of(const struct map *m, int64_t x, int64_t y, int64_t z, int64_t *from, int64_t *to,
@@ -323,6 +326,7 @@ static void check_source(const struct map *m, int x, int y, int z)
         }
 }
 
+/* Checks that a tensor map lies in the kernel's arguments, and what it holds. */
 static const struct map *check_map(const void *p, const char *what)
 {
     const char *args = engine.launch->args, *map = p;

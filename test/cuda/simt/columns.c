@@ -21,10 +21,11 @@ enum { LANES = 128, ALL = 512, GROUPS = LANES / 16, LOADED = 64, CELL = 4 };
 struct load {
     uint32_t *d, value[LOADED / 2];
     uint32_t group, column; /* the address that was read */
-    bool witness; /* this lane's fence counts for its warp */
+    bool witness; /* of the warp's 32 lanes, a random one records that its cells were read */
     bool awaited;
 };
 
+/* A block's tensor memory, and who may access it. */
 struct columns {
     uint32_t from, count, *value;
     struct cell cell[GROUPS][ALL / CELL];
@@ -64,6 +65,7 @@ static struct witness witness_of(const struct fibre *f)
     return w;
 }
 
+/* Checks that columns belong to the block and begin at a cell. */
 static void check_range(const struct columns *c, uint32_t column, uint32_t count, const char *what)
 {
     if (column < c->from || column + count > c->from + c->count)
@@ -75,6 +77,8 @@ static void check_range(const struct columns *c, uint32_t column, uint32_t count
 
 /* ---- taking and giving ----------------------------------------------------------------------- */
 
+/* Waits until all 32 lanes of a warp are here; the last one gets the meeting, and does the work for
+ * all. */
 static struct meeting *whole_warp(const char *what, int kind, void *arg)
 {
     struct meeting *m = my_warp();
@@ -159,7 +163,7 @@ void columns_give(uint32_t address, uint32_t count)
     meeting_end(m);
 }
 
-/* ---- fences ---------------------------------------------------------------------------------- */
+/* ---- fences around products ------------------------------------------------------------------ */
 
 void columns_before(void)
 {
@@ -189,7 +193,7 @@ void columns_after(void)
     f->columns_known = clocks_keep(f->known);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products to tensor memory --------------------------------------------------------------- */
 
 /* Clocks of a thread's products, which run in order and after its copies. */
 static struct witness witness_of_products(const struct columns *c, const struct fibre *f)
@@ -239,7 +243,7 @@ static struct witness reader_of(const struct columns *c, const struct fibre *f)
     return w;
 }
 
-/* Addresses of a product's sums. */
+/* Addresses of the sums of a product with n columns, from column `to` on. */
 static uint32_t *const *sums_of(struct columns *c, const struct fibre *f, int n, uint32_t to,
                                 int keep)
 {
@@ -343,7 +347,7 @@ void columns_scaled_product(const struct scaled_product *x, int n, uint32_t to, 
     clocks_join_fibre(c->known, f);
 }
 
-/* ---- arrivals -------------------------------------------------------------------------------- */
+/* ---- barriers that await products ------------------------------------------------------------ */
 
 /* Announces an arrival for all products so far at the barrier of each block in the mask (0: this
  * block). */
@@ -361,7 +365,7 @@ void columns_arrive(uint32_t at, uint32_t blocks)
     async_arrive(at, blocks, agent_of(f->block) | c->arrivals, c->known);
 }
 
-/* ---- loads ----------------------------------------------------------------------------------- */
+/* ---- loads from tensor memory ---------------------------------------------------------------- */
 
 static struct load *add_load(struct fibre *f)
 {
@@ -437,7 +441,7 @@ void columns_wait(void)
     meeting_end(m);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- the end of a block ---------------------------------------------------------------------- */
 
 void columns_end(struct fibre *f)
 {

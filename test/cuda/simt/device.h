@@ -74,7 +74,7 @@ SIMT_EXPORT extern const int simt_alone = 0;
     static void name##_body(const type &args)
 #define KERNEL(name, type, threads, blocks) SIMT_KERNEL(name, type, threads)
 
-/* ---- who ---------------------------------------------------------------------------------- */
+/* ---- numbers of a thread, its warp and its block ------------------------------------------ */
 
 DEVICE int thread()
 {
@@ -101,7 +101,7 @@ DEVICE int blocks()
     return simt->now->blocks;
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- loads, stores and atomic operations -------------------------------------------------- */
 
 struct alignas(16) bytes16 {
     uint32_t w[4];
@@ -193,7 +193,7 @@ DEVICE uint32_t shuffle_xor(uint32_t v, int mask)
     return simt->shuffle_xor(v, mask);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- floating-point operations with a given rounding ----------------------------------------- */
 
 DEVICE float fma32(float a, float b, float c)
 {
@@ -272,6 +272,7 @@ DEVICE float add32_rd(float a, float b)
 {
     return simt_rounded(a, b, SIMT_DOWN);
 }
+/* a + b rounded toward zero: the sum's error tells whether it must move by one place. */
 DEVICE double add64_rz(double a, double b)
 {
     double s = a + b, t = s - a, rest = (a - (s - t)) + (b - t);
@@ -324,6 +325,7 @@ DEVICE double bits_double(uint64_t x)
 {
     return simt_get<double>(&x);
 }
+/* Selects four bytes of (y, x) by the digits, as PRMT does; digit + 8 repeats the byte's sign. */
 DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 {
     uint64_t both = (uint64_t)y << 32 | x;
@@ -337,7 +339,7 @@ DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
     return out;
 }
 
-/* ---- assembly -------------------------------------------------------------------------------- */
+/* ---- functions that inline assembly uses ----------------------------------------------------- */
 
 /* "=r"(x): an operand with its constraint. */
 struct simt_constraint {
@@ -352,6 +354,7 @@ constexpr simt_constraint operator""_c(const char *text, size_t)
     return { text };
 }
 
+/* Has a line of assembly interpreted. o: its operands, each with its constraint. */
 template <class... O> DEVICE void simt_asm(const char *text, O... o)
 {
     simt_operand all[] = { o..., { "", NULL, 0 } };

@@ -48,8 +48,9 @@ bool simt_model(int kind, int capability, bool columns, struct model *m)
             u.order == LIMBER_ORDER_QUADS && limber_format_equal(u.outer.format, LIMBER_F32));
 }
 
-/* ---- operands ------------------------------------------------------------------------------ */
+/* ---- elements as the units decode them ----------------------------------------------------- */
 
+/* Decodes element i of a line from its code. */
 static void element(int kind, uint32_t code, struct line *l, int i)
 {
     int e = formats[kind].exp_bits, f = formats[kind].frac_bits, bias = (1 << (e - 1)) - 1;
@@ -88,7 +89,7 @@ void simt_line(int kind, const void *bytes, struct line *l)
     }
 }
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+/* ---- sums as tensor cores form them ---------------------------------------------------------- */
 
 /* sum 2^unit, truncated to `bits` fraction bits in the range of binary32. */
 static float cut(int64_t sum, int unit, int bits)
@@ -158,7 +159,7 @@ static float block(int kind, const struct model *m, const struct line *a, const 
     return cut(sum, most - m->frac, m->bits);
 }
 
-/* The result if a term is NaN or infinite. */
+/* The dot product of a block with a NaN or an infinity: NaN, or the infinity that remains. */
 static float special(const struct model *m, const struct line *a, const struct line *b, int from,
                      float c)
 {
@@ -172,6 +173,7 @@ static float special(const struct model *m, const struct line *a, const struct l
     return isnan(rest) ? NAN : (float)rest;
 }
 
+/* True if a block of the line, from element `from` on, has a NaN or an infinity. */
 static bool has_special(const struct model *m, const struct line *l, int from)
 {
     if (!l->special)
@@ -237,6 +239,7 @@ static int exponent_of_one(int format)
     return (1 << (elements[format].exp_bits - 1)) - 1;
 }
 
+/* Decodes element i of a line with block scales. */
 static void scaled_element(int format, uint32_t code, struct scaled_line *l, int i)
 {
     int e = elements[format].exp_bits, f = elements[format].frac_bits;
@@ -346,6 +349,7 @@ static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line
     return scale * sum;
 }
 
+/* The result if a term of a block-scaled product is NaN or infinite. */
 static float special_of_scaled(const struct scaled_line *a, const struct scaled_line *b, float c)
 {
     double rest = isfinite(c) ? 0 : (double)c;

@@ -46,6 +46,8 @@ struct context {
 struct graph {
     struct work *first, **end;
 };
+
+/* A stream that is being captured. */
 struct capture {
     struct graph *graph;
     int mode;
@@ -65,6 +67,8 @@ struct module {
     void *library;
     char *path;
 };
+
+/* A kernel of a loaded module. */
 struct function {
     struct function *next;
     struct module *module;
@@ -87,6 +91,8 @@ struct pool {
     int device;
     uint64_t threshold, used, mapped;
 };
+
+/* Memory from a pool. */
 struct pooled {
     struct pooled *next;
     struct pool *pool;
@@ -122,8 +128,9 @@ static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth;         /* current[depth] is the current context */
 static _Thread_local int thread_mode;   /* which captures forbid unsafe calls in this thread */
 
-/* ---- start ----------------------------------------------------------------------------------- */
+/* ---- settings and start of the driver -------------------------------------------------------- */
 
+/* A number from the environment; `otherwise` if it is not set. */
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -219,7 +226,7 @@ EXPORT void simt_reset(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- every call ------------------------------------------------------------------------------ */
+/* ---- checks at every call -------------------------------------------------------------------- */
 
 static bool is_capturing(void)
 {
@@ -252,7 +259,7 @@ static int refuse_unsafe(void)
     return e;
 }
 
-/* A call that is not allowed during a capture invalidates the capture. */
+/* Refuses a call that a stream's capture does not allow; the capture is invalid from then on. */
 static int refuse_capture(struct capture *c)
 {
     if (c)
@@ -297,7 +304,7 @@ static int leave(int e)
             return e_; \
     } while (0)
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices and their properties ------------------------------------------------------------ */
 
 /* May be called before cuInit. */
 EXPORT int cuDriverGetVersion(int *version)
@@ -468,7 +475,8 @@ EXPORT int cuCtxGetDevice(int *device)
 
 static void trim_all(void);
 
-/* The status after synchronising. */
+/* The status that a call returns after it waited for the device: that of the first failed
+ * kernel. */
 static int outcome(void)
 {
     return engine.failed ? LAUNCH_FAILED : OK;
@@ -482,7 +490,7 @@ EXPORT int cuCtxSynchronize(void)
     return leave(outcome());
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory and pools ------------------------------------------------------------------------ */
 
 EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)
 {
@@ -492,6 +500,7 @@ EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)
     return leave(OK);
 }
 
+/* Allocates memory of the current device; returns the driver's status. */
 static int allocate(uint64_t *at, size_t size)
 {
     if (!at || !size)
@@ -648,6 +657,7 @@ EXPORT int cuMemFreeHost(void *at)
     return leave(INVALID_VALUE);
 }
 
+/* True if these bytes are in pinned host memory. */
 static bool is_pinned(uint64_t at, uint64_t size)
 {
     for (const struct pinned *p = driver.pinned; p; p = p->next)
@@ -683,7 +693,7 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t at)
 
 EXPORT int cuStreamSynchronize(struct stream *s);
 
-/* ---- work ------------------------------------------------------------------------------------ */
+/* ---- work queued in streams ------------------------------------------------------------------ */
 
 static void run_copy(const struct work *w)
 {
@@ -777,7 +787,8 @@ static bool is_valid(const struct work *w)
                               memory_real(w->from + last * w->from_pitch, w->width))));
 }
 
-static void count(const struct work *w)
+/* Counts launches and copies across the bus, for the tests' expectations. */
+static void count_work(const struct work *w)
 {
     driver.launches += w->kind == WORK_launch;
     driver.early += w->kind == WORK_launch && w->launch.early;
@@ -803,7 +814,7 @@ static int submit(struct stream *s, const struct work *w)
         c->graph->end = &kept->next;
         return OK;
     }
-    count(w);
+    count_work(w);
     streams_put(s, copy_of(w), late);
     return late ? OK : outcome();
 }
@@ -843,6 +854,8 @@ static void copy_source(struct work *w)
     w->from_pitch = w->width;
 }
 
+/* Checks a copy and queues it, with the contents that its source in host memory has now.  While a
+ * stream is captured, host memory must be pinned. */
 static int submit_copy(struct stream *s, struct work w)
 {
     uint64_t host = w.to_host ? w.to : w.from, pitch = w.to_host ? w.to_pitch : w.from_pitch;
@@ -874,7 +887,7 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, stru
                                                .from_host = true }));
 }
 
-/* Waits for a copy. */
+/* Waits until a copy of the legacy stream has been executed. e: the status so far. */
 static int awaited(int e)
 {
     return e ? e : cuStreamSynchronize(NULL);
@@ -945,6 +958,7 @@ EXPORT int cuMemcpy2DAsync_v2(const struct copy2d *c, struct stream *s)
     return leave(submit_copy(s, w));
 }
 
+/* Queues the filling of memory with one value of `unit` bytes. */
 static int submit_set(uint64_t to, uint32_t value, uint32_t unit, size_t count, struct stream *s)
 {
     struct work w = { .kind = WORK_set, .to = to, .value = value, .unit = unit, .width = count };
@@ -1074,7 +1088,7 @@ EXPORT int cuEventElapsedTime_v2(float *ms, const struct event *from, const stru
     return cuEventElapsedTime(ms, from, to);
 }
 
-/* ---- capture --------------------------------------------------------------------------------- */
+/* ---- streams captured into graphs ------------------------------------------------------------ */
 
 EXPORT int cuStreamIsCapturing(struct stream *s, int *status)
 {
@@ -1174,7 +1188,7 @@ EXPORT int cuGraphLaunch(struct graph *exec, struct stream *s)
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
     for (const struct work *w = exec->first; w; w = w->next) {
-        count(w);
+        count_work(w);
         streams_put(s, clone_of(w), true);
     }
     return leave(OK);
@@ -1192,7 +1206,7 @@ EXPORT int cuGraphDestroy(struct graph *graph)
     return OK;
 }
 
-/* ---- modules --------------------------------------------------------------------------------- */
+/* ---- modules, and launches of their functions ------------------------------------------------ */
 
 static void *open_image(const struct image *image)
 {
@@ -1280,6 +1294,7 @@ EXPORT int cuModuleUnload(struct module *m)
     return leave(OK);
 }
 
+/* A number that the compiled kernel carries, such as its bytes of arguments. */
 static const uint32_t *number_of(struct module *m, const char *name, const char *what)
 {
     char symbol[512];
@@ -1368,6 +1383,7 @@ static bool is_skipped(const char *name)
     return at != NULL;
 }
 
+/* Checks a launch's configuration as a driver does, and queues it. */
 static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                   unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
                   void **extra, unsigned cluster, bool early)
@@ -1520,7 +1536,7 @@ EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base
     return OK;
 }
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- names of errors ------------------------------------------------------------------------- */
 
 static const struct {
     int code;

@@ -13,7 +13,7 @@
 
 struct engine engine;
 
-/* ---- switching ----------------------------------------------------------------------------- */
+/* ---- switching between fibres -------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 void simt_switch(void **save, void *to);
@@ -29,6 +29,7 @@ __asm__(".text\n"
         "ret\n"
         ".size simt_switch, .-simt_switch\n");
 
+/* Prepares a new stack, so that simt_switch to it calls `entry`. top: its end. */
 static void *first_frame(char *top, void (*entry)(void))
 {
     void **sp = (void **)(void *)top;
@@ -137,7 +138,7 @@ void fibre_maybe_yield(void)
     fibre_yield();
 }
 
-/* ---- meetings -------------------------------------------------------------------------------- */
+/* ---- meetings of a warp's or block's threads ------------------------------------------------- */
 
 struct meeting *my_warp(void)
 {
@@ -239,6 +240,7 @@ struct exchange {
     int mask;
 };
 
+/* Implements shuffle_xor: lanes may give different masks. */
 static uint32_t shuffle_xor(uint32_t v, int mask)
 {
     struct exchange x = { v, v, mask };
@@ -259,7 +261,7 @@ static uint32_t shuffle_xor(uint32_t v, int mask)
     return x.out;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- starting and stopping blocks ------------------------------------------------------------ */
 
 static void end_of_fibre(void)
 {
@@ -335,6 +337,7 @@ static void start_meetings(struct block *b)
         b->bars[i].count = 0;
 }
 
+/* Begins a block: its clocks, meetings and threads. */
 static void start_block(struct block *b, int index)
 {
     struct clocks *none;
@@ -418,7 +421,7 @@ void engine_drop(void)
     engine.ready = NULL;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running fibres in random order ---------------------------------------------------------- */
 
 /* Reports which threads wait where; neighbours that wait for the same share a line. */
 static void deadlock(void)
@@ -605,6 +608,8 @@ static _Thread_local bool within;
 static struct sigaction before[4];
 static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 
+/* Handler of faults: within a kernel they become an error of the launch, elsewhere the old handler
+ * gets them. */
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;
@@ -673,7 +678,7 @@ bool engine_run(const struct launch *launch)
     for (int r = 0; r < engine.resident_count; r++)
         stop_block(engine.resident[r]);
     order_end();
-    while (engine.spare) { /* these have this launch's length */
+    while (engine.spare) { /* spare stacks have this launch's length */
         struct clocks *c = engine.spare;
 
         engine.spare = c->next;

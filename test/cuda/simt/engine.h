@@ -36,7 +36,7 @@ enum {
     ID_FLIGHT = 0xfff, /* marks bytes of a pending copy */
 };
 
-/* ---- order ------------------------------------------------------------------------------- */
+/* ---- which accesses are ordered ---------------------------------------------------------- */
 
 /* Vector clock entry: id << 20 | clock, with clocks from 1 on. 0: never. */
 typedef uint32_t epoch;
@@ -62,24 +62,28 @@ struct witness {
     epoch now; /* epoch that the access records */
 };
 
-/* ---- scheduling ------------------------------------------------------------------------------ */
+/* ---- scheduling threads as fibres ------------------------------------------------------------ */
 
 enum state { READY, WAITING, ENDED };
 
-/* A convergence point of a warp, a warpgroup or a barrier. */
+/* Where threads of a warp, a warpgroup or a barrier wait for each other. */
 struct meeting {
     const char *what;
-    int kind, count, size; /* count of size threads have arrived; kind: which operation */
+    /* `count` of `size` threads have arrived; kind: the operation that they meet for */
+    int kind, count, size;
     int from; /* first thread of a warp or warpgroup */
     struct fibre *here[MAX_THREADS];
 };
 
+/* A pending copy of a thread: bytes from p to shared memory `at`; the rest of `size` bytes become
+ * zero. */
 struct copy {
     uint32_t at;
     const void *p;
     int bytes, size, group;
 };
 
+/* A simulated thread, with a stack of its own. */
 struct fibre {
     void *sp;
     char *stack;
@@ -88,7 +92,7 @@ struct fibre {
     enum state state;
     const char *where; /* primitive in which it waits */
     uint32_t where_at, where_parity;
-    void *arg; /* argument of the operation at which it waits */
+    void *arg; /* argument of the operation for which it waits */
     struct clocks *known;
     uint32_t clock, fenced; /* the fibre's own entries */
     uint32_t moment; /* moment (order.c) of its last write to device memory */
@@ -103,6 +107,7 @@ struct fibre {
     uint32_t reached[MAX_CLUSTER];
 };
 
+/* A barrier in shared memory. agent: who its copies are in epochs. */
 struct barrier {
     uint32_t at;
     int count, pending, agent;
@@ -110,7 +115,8 @@ struct barrier {
     uint32_t phase; /* number of ended phases */
     epoch init;
     bool init_done;
-    uint32_t issued, landed; /* copies and product arrivals */
+    /* numbers of copies and of product arrivals that were asked for, and that took place */
+    uint32_t issued, landed;
     uint32_t arrived; /* value of landed at the last product arrival */
     struct clocks *now, *done; /* clocks of arrivals in this phase; of all ended phases */
 };
@@ -132,16 +138,20 @@ struct sum {
     struct sum *next;
     int kind, n;
     uint32_t *d[128]; /* registers of each thread */
-    uint32_t *value; /* 128 times n / 2 values; d holds poison meanwhile */
-    bool open[4]; /* by warp: not yet waited for */
-    uint32_t last[4]; /* commit group, by warp */
+    /* The true sums: n / 2 registers of each of 128 threads.  Until the warp has waited, the
+     * program's registers (d) hold poison, so that a read too early is seen. */
+    uint32_t *value;
+    bool open[4]; /* by warp: it has not waited for the sums yet */
+    uint32_t last[4]; /* by warp: the commit group of the last product */
 };
 
+/* Products of a warpgroup. */
 struct group {
     struct sum *sums;
     uint32_t committed[4]; /* number of groups that each warp has committed */
 };
 
+/* Who wrote four bytes of shared memory last, and up to three who have read them since. */
 struct cell {
     epoch write, read[3];
 };
@@ -153,6 +163,7 @@ struct cluster {
     struct fibre *here[MAX_CLUSTER * MAX_THREADS]; /* threads waiting in sync_cluster */
 };
 
+/* A simulated block of threads. */
 struct block {
     int index, rank, threads, ended;
     struct cluster *cluster;
@@ -173,6 +184,7 @@ struct block {
     struct columns *columns; /* tensor memory */
 };
 
+/* What the driver asks the engine to run. */
 struct launch {
     const char *name;
     void (*entry)(const void *args);
@@ -183,6 +195,7 @@ struct launch {
     bool early; /* may begin before the previous launch has ended */
 };
 
+/* All that one launch is run with. */
 struct engine {
     struct simt_now now;
     struct fibre *running;
@@ -195,7 +208,7 @@ struct engine {
     struct fibre **ready;
     int ready_count;
     uint64_t random, seed;
-    int fuse, fuse_length; /* accesses until the next switch */
+    int fuse, fuse_length; /* accesses until the next switch of fibres; most of them */
     int clocks_size; /* entries of a vector clock */
     struct clocks *spare;
     int capability;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* True if the variable names this launch. */
 static bool is_launch(const char *variable, long number)
 {
     const char *text = getenv(variable);

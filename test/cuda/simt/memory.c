@@ -14,6 +14,7 @@ enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
  * from FIRST on. */
 enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
 
+/* An allocation of device memory. */
 struct piece {
     uint64_t at, size;
     struct piece *next;
@@ -30,6 +31,7 @@ static struct {
     uint64_t written_to; /* end of the last byte that this launch wrote */
 } memory;
 
+/* Reserves address space. */
 static void *reserve(uint64_t size, int protection)
 {
     void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -265,6 +267,7 @@ void *global_read(const void *p, uint32_t size, uint32_t align, int constant)
     return (void *)(uintptr_t)real;
 }
 
+/* Checks a write to device memory and notes who made it. */
 static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char *what)
 {
     unsigned char *s = own_range(at, size, what);

@@ -37,6 +37,7 @@ struct text {
     char *name, *body;
 };
 
+/* A program, and what compiling it gave. */
 struct program {
     struct text *texts;         /* the source is the first */
     int count;
@@ -45,6 +46,7 @@ struct program {
     size_t size;
 };
 
+/* Adds a line to the program's log. */
 static void say(struct program *p, const char *format, ...)
 {
     char *more = NULL, *all = NULL;
@@ -61,8 +63,9 @@ static void say(struct program *p, const char *format, ...)
     free(more);
 }
 
-/* ---- faults ---------------------------------------------------------------------------------- */
+/* ---- faults planted into the source ---------------------------------------------------------- */
 
+/* How often a text occurs in a body. */
 static int occurrences(const char *body, const char *old)
 {
     int n = 0;
@@ -72,6 +75,7 @@ static int occurrences(const char *body, const char *old)
     return n;
 }
 
+/* Replaces the first occurrence of a text. */
 static void replace(char **body, const char *old, const char *new)
 {
     char *at = strstr(*body, old), *out = NULL;
@@ -96,6 +100,8 @@ static void unescape(char *s)
     *to = 0;
 }
 
+/* Plants a fault "old=>new" in the one text where `old` occurs; false: it does not occur exactly
+ * once. */
 static bool plant(struct program *p, char *line)
 {
     char *new = strstr(line, "=>");
@@ -138,7 +144,7 @@ static bool plant_all(struct program *p)
     return good;
 }
 
-/* ---- assembly -------------------------------------------------------------------------------- */
+/* ---- assembly that is interpreted instead ---------------------------------------------------- */
 
 /* The end of a string or comment at p, or p. */
 static const char *behind(const char *p)
@@ -160,6 +166,7 @@ static bool is_constraint(const char *p, const char *end)
     return *p == '"' && *end == '(' && end == letter + 2 && *letter >= 'a' && *letter <= 'z';
 }
 
+/* Copies text, and turns each constraint of an assembly operand into a function call. */
 static void copy_marked(FILE *to, const char *p, const char *end)
 {
     while (p < end) {
@@ -251,6 +258,7 @@ static char *play_assembly(const char *text)
 /* ---- what was compiled before ---------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The image of a program that was compiled before. */
 static struct kept {
     struct kept *next;
     char *key, *image;
@@ -281,6 +289,7 @@ static char *key_of(const struct program *p, char **options)
     return key;
 }
 
+/* Takes the image of a program that this process has compiled before. */
 static bool find_kept(struct program *p, const char *key)
 {
     const struct kept *k;
@@ -297,6 +306,7 @@ static bool find_kept(struct program *p, const char *key)
     return k != NULL;
 }
 
+/* Keeps a compiled image under its key, which it owns from then on. */
 static void keep(const struct program *p, char *key)
 {
     struct kept *k = malloc(sizeof *k);
@@ -309,7 +319,7 @@ static void keep(const struct program *p, char *key)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- the compiler ---------------------------------------------------------------------------- */
+/* ---- running the host's compiler ------------------------------------------------------------- */
 
 /* Writes folder/name and creates missing folders. */
 static bool write_text(const char *folder, const char *name, const char *body)
@@ -331,6 +341,7 @@ static bool write_text(const char *folder, const char *name, const char *body)
     return fclose(f) == 0 && good;
 }
 
+/* Reads a file into memory with `front` free bytes before it. */
 static char *read_all(const char *path, size_t front, size_t *size)
 {
     FILE *f = fopen(path, "rb");
@@ -366,6 +377,7 @@ static void remove_folder(const char *folder)
         waitpid(pid, &status, 0);
 }
 
+/* Runs the compiler; its messages become the program's log. */
 static bool run_compiler(struct program *p, const char *folder, char **argv)
 {
     posix_spawn_file_actions_t actions;
@@ -395,6 +407,7 @@ static bool run_compiler(struct program *p, const char *folder, char **argv)
     return status == 0;
 }
 
+/* Reads the compiled library as the program's image, behind a head. */
 static bool take_image(struct program *p, const char *path)
 {
     struct image head = { SIMT_IMAGE, 0, toolkit(), 0 };
@@ -420,7 +433,7 @@ static bool options_of(struct program *p, int count, const char *const *given, c
     static const struct {
         const char *name;
         char *macros[2];
-        uint32_t since; /* 0: the oldest toolkit */
+        uint32_t since; /* first major version of CUDA that knows it; 0: all */
     } archs[] = {
         { "_75", { "-D__CUDA_ARCH__=750" } },
         { "_80", { "-D__CUDA_ARCH__=800" } },
@@ -510,6 +523,7 @@ static void end_hash(XXH3_state_t *state, char place[1024])
              (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
+/* Adds a file's contents to a hash; false: it cannot be read. */
 static bool hash_file(XXH3_state_t *state, const char *path)
 {
     size_t size;
@@ -571,6 +585,7 @@ static void store_image(const struct program *p, const char *place)
         remove(path);
 }
 
+/* Compiles a program with the host's compiler, or takes the image from a cache. */
 static bool compile(struct program *p, char **options)
 {
     const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX"), *cache = getenv("SIMT_CACHE");
@@ -679,7 +694,7 @@ static void record(const struct program *p, int count, const char *const *option
         remove(beside);
 }
 
-/* ---- the interface --------------------------------------------------------------------------- */
+/* ---- NVRTC's interface ----------------------------------------------------------------------- */
 
 EXPORT int nvrtcVersion(int *major, int *minor)
 {

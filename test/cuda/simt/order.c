@@ -21,6 +21,7 @@ struct moment {
     epoch at;
 };
 
+/* What a cluster knew when it added to a counter: whoever reads the counter then knows it, too. */
 struct release {
     uint64_t at;
     int cluster;

@@ -27,6 +27,7 @@ void product_start(void)
             }
 }
 
+/* The model of sums of this kind of product on this device. */
 static const struct model *model_of(int kind, bool columns, const char *what)
 {
     if (!models[columns][kind].good)
@@ -74,8 +75,9 @@ static struct fibre *lane_of(const struct meeting *m, int lane)
     return &engine.running->block->fibres[m->from + lane];
 }
 
-/* ---- fragments ------------------------------------------------------------------------------- */
+/* ---- products of a warp ---------------------------------------------------------------------- */
 
+/* Registers and shared memory of one lane. */
 struct fragments {
     uint32_t *r;
     uint32_t at;
@@ -113,6 +115,7 @@ struct numbers {
     bool any; /* not all are 0 */
 };
 
+/* Reads 32 bytes as integers. */
 static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed)
 {
     x->any = false;
@@ -144,6 +147,7 @@ static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
     }
 }
 
+/* Adds products of 32 bytes along k to d, as this kind of instruction does on this device. */
 static void multiply(int kind, bool into_columns, int rows, const uint8_t (*a)[32], int columns,
                      const uint8_t (*b)[32], uint32_t *const *d, const char *what)
 {
@@ -371,7 +375,7 @@ void wmma_store(uint32_t at, const float *d, int ld)
     meeting_end(m);
 }
 
-/* ---- warpgroups ------------------------------------------------------------------------------ */
+/* ---- products of a warpgroup ----------------------------------------------------------------- */
 
 struct product {
     uint32_t *d;
@@ -409,6 +413,7 @@ void product_of_tiles(int kind, bool columns, const struct witness *w, int rows,
     multiply(kind, columns, rows, (const uint8_t(*)[32])x, n, (const uint8_t(*)[32])y, d, what);
 }
 
+/* Reads lines of an operand and their block scales, and decodes them. */
 static void read_scaled_lines(const struct scaled_product *x, int side, const uint8_t (*bytes)[32],
                               const uint8_t (*scales)[4], int count, struct scaled_line *to)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- programs -------------------------------------------------------------------------------- */
+/* ---- kept parsed programs -------------------------------------------------------------------- */
 
 struct frame;
 struct type;
@@ -47,6 +47,8 @@ struct name {
     char type; /* type of a register: 'h', 'r' or 'p' */
     int at; /* position of a label */
 };
+
+/* Parsed assembly of one asm statement. */
 struct program {
     struct program *next;
     const char *text; /* identified by its address; forgotten with its module */
@@ -72,7 +74,7 @@ void ptx_forget(void)
     }
 }
 
-/* ---- parsing --------------------------------------------------------------------------------- */
+/* ---- parsing assembly ------------------------------------------------------------------------ */
 
 static void skip(const char **s)
 {
@@ -80,6 +82,7 @@ static void skip(const char **s)
         ++*s;
 }
 
+/* Skips blanks and takes this character, if it comes next. */
 static bool take(const char **s, char c)
 {
     skip(s);
@@ -94,6 +97,7 @@ static bool in_name(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
+/* Takes a name, which must come next. */
 static void take_name(const char **s, char to[MOST_NAME])
 {
     int n = 0;
@@ -114,6 +118,7 @@ static int find(const struct name *list, int count, const char *text)
     return -1;
 }
 
+/* The index of a register's or label's name, which is added if it is new. */
 static int add_name(struct name *list, int *count, const char *text)
 {
     int i = find(list, *count, text);
@@ -155,6 +160,7 @@ static void parse_list(struct program *p, const char **s, char end, struct word 
     memcpy(p->word + to->first, found, (size_t)count * sizeof *found);
 }
 
+/* Reads an operand: a register, a number, a list in braces or an address in brackets. */
 static struct word parse_word(struct program *p, const char **s)
 {
     struct word w = { WORD_sink, 0, 0, 0 };
@@ -186,6 +192,7 @@ static struct word parse_word(struct program *p, const char **s)
     return w;
 }
 
+/* Reads a declaration of registers. */
 static void declare(struct program *p, const char **s)
 {
     char type[MOST_NAME], name[MOST_NAME];
@@ -203,6 +210,7 @@ static void declare(struct program *p, const char **s)
 
 static bool resolve(struct instruction *x);
 
+/* Reads an instruction with its predicate and its operands. */
 static void parse_instruction(struct program *p, const char **s)
 {
     struct instruction x = { .predicate = -1 };
@@ -287,8 +295,9 @@ static const struct program *program_of(const char *text)
     return p;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- operands of an instruction -------------------------------------------------------------- */
 
+/* One execution of an asm statement. */
 struct frame {
     const struct program *p;
     const struct instruction *x;
@@ -298,6 +307,7 @@ struct frame {
     bool met; /* arrived at the cluster's barrier */
 };
 
+/* Operand i of the instruction that is executed. */
 static const struct word *word(const struct frame *f, int i)
 {
     if (i >= f->x->count)
@@ -379,6 +389,7 @@ static uint64_t input(const struct frame *f, int i, char type)
     return value(f, word(f, i), type);
 }
 
+/* Writes a value to a register, or to an operand that the assembly may write. */
 static void write_operand(struct frame *f, const struct word *w, char type, uint64_t v)
 {
     const struct simt_operand *o;
@@ -396,6 +407,7 @@ static void write_operand(struct frame *f, const struct word *w, char type, uint
         memcpy(o->at, &v, o->size);
 }
 
+/* The words of operand i, which must be a list of `count`. */
 static const struct word *list(const struct frame *f, int i, int count)
 {
     const struct word *w = word(f, i);
@@ -414,6 +426,7 @@ static void gather(const struct frame *f, int i, char type, int count, uint32_t 
         to[k] = (uint32_t)value(f, &w[k], type);
 }
 
+/* Writes `count` registers of a list. */
 static void scatter(struct frame *f, int i, char type, int count, const uint32_t *from)
 {
     const struct word *w = list(f, i, count);
@@ -422,7 +435,7 @@ static void scatter(struct frame *f, int i, char type, int count, const uint32_t
         write_operand(f, &w[k], type, from[k]);
 }
 
-/* The words in brackets: an address, or several. */
+/* The words in brackets of operand i, `count` of them: an address, or coordinates. */
 static const struct word *memory(const struct frame *f, int i, int count)
 {
     const struct word *w = word(f, i);
@@ -449,6 +462,7 @@ static const void *global(const struct frame *f, int i, int count)
 
 /* ---- 32-bit operations ----------------------------------------------------------------------- */
 
+/* dp4a: c plus four products of bytes. sa, sb: the bytes of a, of b are signed. */
 static void do_dp4a(struct frame *f, bool sa, bool sb)
 {
     uint32_t a = (uint32_t)input(f, 1, 'r'), b = (uint32_t)input(f, 2, 'r');
@@ -512,7 +526,7 @@ static void do_halves(struct frame *f)
     write_operand(f, &w[1], 'h', v >> 16);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products of a warp ---------------------------------------------------------------------- */
 
 static void do_ldmatrix(struct frame *f)
 {
@@ -525,7 +539,7 @@ static void do_ldmatrix(struct frame *f)
 /* Types of a and b in opcodes, with k for 32 bytes. */
 static const struct type {
     const char *a, *b;
-    int k, kind, tail; /* tail: operands after the predicate of wgmma */
+    int k, kind, tail; /* kind: SIMT_I8 and so on; tail: operands after the predicate of wgmma */
 } types[] = {
     { "u8", "u8", 32, SIMT_I8, 0 },       { "s8", "u8", 32, SIMT_I8 + 1, 0 },
     { "u8", "s8", 32, SIMT_I8 + 2, 0 },   { "s8", "s8", 32, SIMT_I8 + 3, 0 },
@@ -593,6 +607,7 @@ static const struct {
     [SIMT_MXF4NVF4] = { "mxf4nvf4", "ue4m3", 4, 64, 4 },
 };
 
+/* Reads the formats of a product with block scales from its name. */
 static bool scaled_of(const char *op, struct scaled_product *x)
 {
     char kind[12], a[8], b[8], scale[8];
@@ -711,7 +726,7 @@ static void do_wmma_store(struct frame *f)
     wmma_store(shared(f, 0), d, (int)input(f, 2, 'r'));
 }
 
-/* ---- warpgroups ------------------------------------------------------------------------------ */
+/* ---- products of a warpgroup ----------------------------------------------------------------- */
 
 /* Checks that registers that are filled asynchronously are contiguous, and returns the first. */
 static void *registers_in_row(const struct frame *f, char type, int count, char written)
@@ -788,7 +803,7 @@ static void do_selp(struct frame *f)
     write_operand(f, word(f, 0), 'r', input(f, input(f, 3, 'p') ? 1 : 2, 'n'));
 }
 
-/* ---- tensor memory --------------------------------------------------------------------------- */
+/* ---- products to tensor memory --------------------------------------------------------------- */
 
 /* A product whose descriptor keeps signs, transposes nothing and wraps on overflow. */
 static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
@@ -871,7 +886,7 @@ static void do_registers(struct frame *f, bool more)
     registers_change(n);
 }
 
-/* ---- device memory --------------------------------------------------------------------------- */
+/* ---- atomic operations on device memory ------------------------------------------------------ */
 
 /* passes: release and acquire semantics. */
 static void do_atomic_add(struct frame *f, bool passes)
@@ -961,7 +976,7 @@ static void meet_cluster(struct frame *f)
     sync_cluster();
 }
 
-/* ---- instructions ---------------------------------------------------------------------------- */
+/* ---- the table of instructions --------------------------------------------------------------- */
 
 #define TENSOR "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 #define BULK "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- clocks -------------------------------------------------------------------------------- */
+/* ---- clocks: what each thread knows of the others ------------------------------------------ */
 
 static int block_begin(int id)
 {
@@ -64,7 +64,7 @@ void clocks_join(struct clocks *to, const struct clocks *from)
         to->at[i] = (int32_t)to->at[i] > (int32_t)from->at[i] ? to->at[i] : from->at[i];
 }
 
-/* Adds a fibre's own entries. */
+/* Adds a fibre's own clock and fenced write to its clocks. */
 static void join_self(struct clocks *to, const struct fibre *f)
 {
     to->at[clocks_index((epoch)f->id << CLOCK_BITS)] = f->clock;
@@ -145,7 +145,7 @@ struct witness fibre_witness(const struct fibre *f)
                              (epoch)f->id << CLOCK_BITS | f->clock };
 }
 
-/* ---- cells ----------------------------------------------------------------------------------- */
+/* ---- cells: who read and wrote four bytes last ----------------------------------------------- */
 
 static bool is_thread(int id)
 {
@@ -187,6 +187,7 @@ static bool lacks_fence(const struct witness *w, epoch e)
     return w->known[clocks_fence(id)] < clock && !(id == w->self && w->fenced >= clock);
 }
 
+/* Checks that the last write of a cell is known, and fenced where it must be. */
 static void check_write(const struct witness *w, const struct cell *c, uint32_t at, bool write)
 {
     if (c->write && !clocks_know(w, c->write))
@@ -236,6 +237,7 @@ static void split_word(struct block *b, uint32_t word)
         b->bytes[4 * word + (uint32_t)i] = b->words[word];
 }
 
+/* Checks and records an access to single bytes of a word, each with a record of its own. */
 static void note_bytes(struct block *b, const struct witness *w, uint32_t from, uint32_t to,
                        bool write)
 {
@@ -295,6 +297,7 @@ void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t al
         engine_fail("%s at byte %u of shared memory, not aligned to %u", what, at, align);
 }
 
+/* Checks and records an access of the running thread; returns the address of its bytes. */
 static void *shared_access(uint32_t at, uint32_t size, uint32_t align, bool write)
 {
     struct fibre *f = engine.running;

@@ -31,6 +31,7 @@ void streams_add(struct stream *s)
     streams = s;
 }
 
+/* Has no work wait for a stream that is destroyed. */
 static void forget_waits(struct stream *s, const struct stream *gone)
 {
     for (struct work *w = s->first; w; w = w->next)

@@ -22,6 +22,7 @@ struct work {
     uint64_t number;            /* number of this work, counted over all streams */
 };
 
+/* A stream and the work that waits in it. */
 struct stream {
     struct capture *capture;
     bool apart;                 /* non-blocking: not ordered with the NULL stream */

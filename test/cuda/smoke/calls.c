@@ -12,8 +12,9 @@
 
 extern const struct backend limber_backend_cuda;
 
-/* ---- attributes ------------------------------------------------------------------------------ */
+/* ---- attributes of the device ---------------------------------------------------------------- */
 
+/* Writes a JSON line about the device. */
 static void tell_device(FILE *out, const struct target *t, const char *name, size_t bytes)
 {
     fprintf(out, "{\"device\": ");
@@ -57,7 +58,7 @@ void smoke_attributes(struct report *r)
     free(back);
 }
 
-/* ---- scans ----------------------------------------------------------------------------------- */
+/* ---- scans by the device --------------------------------------------------------------------- */
 
 /* Reports on a stage that is the only one of its run. */
 static void judge(struct report *r, struct stage *s, const char *run)
@@ -71,6 +72,7 @@ static void judge(struct report *r, struct stage *s, const char *run)
     free(s->bad);
 }
 
+/* Compares a scan of one matrix on the device with the host's. */
 static void scan(struct report *r, const char *format, enum data data, int64_t lines,
                  int64_t length, bool across)
 {
@@ -109,7 +111,7 @@ void smoke_scans(struct report *r)
     scan(r, "f32", DATA_range, 5, 5000, true);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls of the public interface ----------------------------------------------------------- */
 
 /* Host and device copies of A, B and C.  host[2] holds the interpreter's C, got the device's. */
 struct numbers3 {
@@ -132,6 +134,7 @@ static void close_calls(struct numbers3 *x)
     limber_destroy(x->reference);
 }
 
+/* Copies all three matrices to the device anew. */
 static bool upload(struct numbers3 *x, struct diag *d)
 {
     for (int i = 0; i < 3; i++) {
@@ -243,6 +246,7 @@ void smoke_complex(struct report *r)
 
 enum { GRAPH_M = 140, GRAPH_N = 60, GRAPH_K = 70 };
 
+/* The batch that is recorded, in device memory or (not `there`) by the reference. */
 static limber_status graph_product(const struct numbers3 *x, const limber_contract *c, bool there,
                                    const limber_queue *queue)
 {

@@ -28,6 +28,7 @@ struct operand {
     struct memory there;
 };
 
+/* A product on the device, its operands and both results. */
 struct bench {
     struct trial t;
     struct operand operand[2];
@@ -81,6 +82,7 @@ static int64_t picked_index(int64_t i, int64_t k)
     return (37 * i + 11) % k;
 }
 
+/* One matrix of an operand, of those of a batch. */
 static struct view view_of(const struct bench *b, int side, int64_t matrix)
 {
     const struct call *c = &b->t.call;
@@ -90,6 +92,7 @@ static struct view view_of(const struct bench *b, int side, int64_t matrix)
     return v;
 }
 
+/* Fills an operand with random data, positions or unit factors, as `how` says. */
 static void fill_operand(struct bench *b, int side, enum filling how, struct rng *r)
 {
     struct operand *o = &b->operand[side];
@@ -119,7 +122,7 @@ static void fill_operand(struct bench *b, int side, enum filling how, struct rng
     }
 }
 
-/* ---- memory layout --------------------------------------------------------------------------- */
+/* ---- layout of operands in memory ------------------------------------------------------------ */
 
 enum { GAP = 4 }; /* elements between rows, whose bytes must not change; C stays aligned to pairs */
 
@@ -221,8 +224,9 @@ static void clear(struct bench *b)
     free(b->got);
 }
 
-/* ---- a run ----------------------------------------------------------------------------------- */
+/* ---- one run, there and in the interpreter --------------------------------------------------- */
 
+/* Scans both operands on the host, as the plan's masks need. */
 static bool scan_operands(struct bench *b, struct diag *d)
 {
     const struct call *c = &b->t.call;
@@ -292,6 +296,7 @@ static bool run_there(struct bench *b, struct diag *d)
            smoke_get((char *)(uintptr_t)b->t.space, &b->space, d);
 }
 
+/* Allocates the workspace, and copies operands and C to the device. */
 static bool put_all(struct bench *b, struct diag *d)
 {
     size_t least, most;
@@ -378,6 +383,7 @@ static int64_t due_of(const struct bench *b, int side, int64_t g, int64_t i, int
     return at ? (at - b->operand[side].host) / b->t.f.size : -1;
 }
 
+/* Fills an operand with numbers that tell its positions, times `by`. */
 static bool put_positions(const struct bench *b, struct operand *o, double by, struct diag *d)
 {
     set_positions(o, b->t.f, by);
@@ -427,8 +433,9 @@ static void name_differences(struct bench *b, struct stage *s, enum filling how)
     }
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing C, and what lies around it ---------------------------------------------------- */
 
+/* Compares C with the reference, element by element. */
 static void compare_c(struct stage *s, const struct bench *b)
 {
     const struct call *c = &b->t.call;
@@ -460,6 +467,7 @@ static enum site site_of_c(const struct cuda_config *f)
                                              SITE_reconstruct;
 }
 
+/* Writes a JSON line about the plan: unit, tile and kernel. */
 static void print_plan(FILE *out, const struct bench *b)
 {
     static const char *const paths[] = { "lane",   "warp",    "group", "portable",
@@ -594,7 +602,7 @@ static void print_order(FILE *out, const struct trial *t)
     clear(&x.bench);
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- printing the operands of a wrong element ------------------------------------------------ */
 
 enum { MOST_SHOWN = 1024 }; /* numbers of both operands */
 
@@ -626,7 +634,7 @@ static void print_operands(FILE *out, const struct bench *b)
     }
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
+/* ---- judging a run --------------------------------------------------------------------------- */
 
 enum { SCANS = 2, ALL = SCANS + STAGE_count + 1 };
 
@@ -638,6 +646,7 @@ static const struct stage *first_wrong(const struct stage s[ALL])
     return NULL;
 }
 
+/* Writes the JSON lines about the first wrong run. outside: changed numbers in the gaps of C. */
 static void print_details(struct report *r, struct bench *b, struct stage s[ALL], enum filling how,
                           int64_t outside)
 {
@@ -662,6 +671,7 @@ static void print_details(struct report *r, struct bench *b, struct stage s[ALL]
         print_order(r->details, &b->t);
 }
 
+/* Compares all stages of a run that has ended, and reports the first wrong one. */
 static void check_stages(struct report *r, struct bench *b, enum filling how, const char *name)
 {
     struct stage s[ALL] = { 0 };
@@ -687,6 +697,7 @@ static void check_stages(struct report *r, struct bench *b, enum filling how, co
     }
 }
 
+/* Runs a plan on operands that are filled in one way, on both backends, and compares. */
 static void run_filling(struct report *r, const struct trial *t, const struct shape *x,
                         enum filling how)
 {
@@ -721,7 +732,7 @@ static void run_filling(struct report *r, const struct trial *t, const struct sh
     clear(&b);
 }
 
-/* ---- a plan ---------------------------------------------------------------------------------- */
+/* ---- all runs of a plan ---------------------------------------------------------------------- */
 
 /* Makes one plan for ordinary numbers, which use all bits of their format.  It also serves the
  * other runs, whose numbers use fewer bits, so that a kind has one kernel. */
@@ -761,6 +772,7 @@ static bool make_plan(struct plan *p, const struct spec *s, limber_unit *unit, s
 
 enum { MOST_PICKED = 1 << 16 }; /* elements along k; runs of positions beyond that add little */
 
+/* Runs all shapes of a plan, each with every kind of operands. */
 static void run_shapes(struct report *r, const struct trial *t)
 {
     const struct spec *s = t->spec;

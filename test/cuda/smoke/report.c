@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing the bytes of a stage ---------------------------------------------------------- */
 
 bool smoke_stage(struct stage *s, const char *name, enum site site, int64_t rows, int64_t cols)
 {
@@ -15,6 +15,7 @@ bool smoke_stage(struct stage *s, const char *name, enum site site, int64_t rows
     return s->bad != NULL;
 }
 
+/* Writes a number's bytes in hexadecimal, the highest first. */
 static void put_bytes(char to[40], const void *from, int size)
 {
     const unsigned char *at = from;
@@ -45,6 +46,7 @@ void smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col, lim
 
 /* ---- where an element is computed ------------------------------------------------------------ */
 
+/* Where an element of the result is computed. */
 struct place {
     int64_t tile[2];
     int warp, lane; /* within the thread block; -1: no single one computes the element */
@@ -64,6 +66,7 @@ static int strided_lane(int64_t row, int64_t col)
     return (int)(row % 4 * 8 + col % 8);
 }
 
+/* Which warp and lane of the multiply kernel compute element (row, col). */
 static struct place multiply_place(const struct cuda_config *c, int64_t row, int64_t col)
 {
     int64_t r = row % c->bm, x = col % c->bn;
@@ -96,6 +99,7 @@ struct grid {
     int64_t cell[2]; /* elements that one character of a tile's map covers */
 };
 
+/* Into which tiles and cells the kernel of this stage divides the result. */
 static struct grid grid_of(const struct stage *s, const struct cuda_config *c)
 {
     switch (s->site) {
@@ -106,6 +110,7 @@ static struct grid grid_of(const struct stage *s, const struct cuda_config *c)
     }
 }
 
+/* Which tile, warp and lane compute an element of the stage. */
 static struct place place_of(const struct stage *s, const struct cuda_config *c, int64_t row,
                              int64_t col)
 {
@@ -121,7 +126,7 @@ static struct place place_of(const struct stage *s, const struct cuda_config *c,
     }
 }
 
-/* ---- maps ------------------------------------------------------------------------------------ */
+/* ---- maps of wrong elements ------------------------------------------------------------------ */
 
 /* One character for a share of wrong elements: '.' none, '#' all, else a digit, in tenths. */
 static char share_character(int64_t wrong, int64_t all)
@@ -131,6 +136,7 @@ static char share_character(int64_t wrong, int64_t all)
                           (char)('0' + (wrong * 10 / all > 0 ? wrong * 10 / all : 1));
 }
 
+/* The character that shows how much of a cell is wrong. */
 static char share_of_cell(const struct stage *s, int64_t row, int64_t col, int64_t height,
                           int64_t width)
 {
@@ -213,6 +219,7 @@ static void print_number(FILE *out, const char *name, double x)
         fprintf(out, ", \"%s\": \"%s\"", name, isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf");
 }
 
+/* Writes a JSON line about one wrong element: where it is, and what computes it. */
 static void print_element(FILE *out, const struct stage *s, const struct cuda_config *c,
                           const struct difference *x)
 {

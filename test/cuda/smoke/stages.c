@@ -14,7 +14,7 @@
 
 extern const struct backend limber_backend_cuda;
 
-/* ---- limbs ----------------------------------------------------------------------------------- */
+/* ---- limbs that each element must have ------------------------------------------------------- */
 
 /* The limbs of one operand, as the plan's node describes them. */
 struct limbs {
@@ -74,6 +74,7 @@ static void set_moduli(struct limbs *x)
     }
 }
 
+/* Reads from the plan how limbs of one side are made. */
 static void set_limbs(struct limbs *x, const struct trial *t, int side)
 {
     const struct node *products = limber_plan_find(t->plan, OP_products);
@@ -97,6 +98,7 @@ static uint32_t residue(const uint64_t w[LIMBER_WIDE], uint32_t m, uint32_t wrap
     return w[LIMBER_WIDE - 1] >> 63 ? (r + m - wrap) % m : r;
 }
 
+/* The limb l of a scaled integer w: its residue, or a digit of it. */
 static double residue_limb(const struct limbs *x, int l, const uint64_t w[LIMBER_WIDE])
 {
     int of = x->of[l];
@@ -107,6 +109,7 @@ static double residue_limb(const struct limbs *x, int l, const uint64_t w[LIMBER
     return limber_num(x->node, ATTR_sign) == SIGN_signed && 2 * r >= m ? (double)r - m : r;
 }
 
+/* The limb l of a value in Hi/Lo limbs: each is the rounded rest of those before. */
 static double hilo_limb(const struct limbs *x, int l, double value, int scale)
 {
     double rest = isfinite(value) ? ldexp(value, scale) : 0, limb = 0;
@@ -215,7 +218,7 @@ static void compare_limbs(struct stage *s, const struct trial *t, const struct l
     }
 }
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+/* ---- sums of the limbs' products ------------------------------------------------------------- */
 
 /* Computes the limbs [limb][line][p] of one operand matrix in the plan's order along k; NULL: no
  * memory. */
@@ -260,6 +263,7 @@ static int64_t sum_of(const struct trial *t, const double *a, const double *b, i
     return sum;
 }
 
+/* Compares the sums of all accumulators of one product with exact ones. */
 static void compare_sums_of(struct stage *s, const struct trial *t, const struct layout *l,
                             int64_t product, const double *a, const double *b)
 {
@@ -292,6 +296,7 @@ static void compare_sums_of(struct stage *s, const struct trial *t, const struct
             }
 }
 
+/* Compares the sums of all products of a batch. */
 static bool compare_sums(struct stage *s, const struct trial *t, const struct layout *l)
 {
     bool ok = true;
@@ -309,7 +314,7 @@ static bool compare_sums(struct stage *s, const struct trial *t, const struct la
     return ok;
 }
 
-/* ---- stages ---------------------------------------------------------------------------------- */
+/* ---- comparing all stages of a product ------------------------------------------------------- */
 
 static bool has_limbs(const struct cuda_config *f)
 {
@@ -356,7 +361,7 @@ bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct dia
     return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for stages");
 }
 
-/* ---- scans ----------------------------------------------------------------------------------- */
+/* ---- scans by the device --------------------------------------------------------------------- */
 
 /* Fills in the fields (enum scan_field) that the host's scan computes for a line.  A zero line has
  * fewer fields: the rest are copied from the device's result. */

@@ -36,6 +36,7 @@ static struct {
 static void *handle;
 static limber_context *ctx;
 
+/* Ends the process with a status of its own, so that a failure is not taken for a crash. */
 static void fault(const char *what)
 {
     fprintf(stderr, "%s (%s)\n", what, lib.limber_error_text ? lib.limber_error_text() : "");
@@ -52,6 +53,7 @@ static limber_context *make_context(void)
     return new;
 }
 
+/* Loads the library as a plug-in does, so that it can be unloaded. */
 static void open_library(void)
 {
     handle = dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_LOCAL);
@@ -63,7 +65,7 @@ static void open_library(void)
     ctx = make_context();
 }
 
-/* ---- work ----------------------------------------------------------------------------------- */
+/* ---- calls of the library ------------------------------------------------------------------- */
 
 enum { SIDE = 4 };
 static const double left[SIDE * SIDE] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7 },
@@ -84,6 +86,7 @@ static bool is_right(const double *c)
     return true;
 }
 
+/* Computes the product in a context, and checks it. k: contract. */
 static limber_status multiply(limber_context *x, const limber_contract *k)
 {
     double c[SIDE * SIDE] = { 0 };
@@ -147,7 +150,7 @@ static void check_service(bool compiles)
         fault(compiles ? "no function" : "a function was compiled");
 }
 
-/* ---- states --------------------------------------------------------------------------------- */
+/* ---- states of the library when the process ends -------------------------------------------- */
 
 static const char *const states[] = {
     "none", "idle", "foreground", "background", "opening", "lost"
@@ -158,6 +161,7 @@ static enum state state;
 /* flags of the thread that uses the context while the process ends */
 static atomic_bool is_in_context, leave_context;
 
+/* A thread that asks for functions until told to stop, then stays. */
 static void *compile_on(void *unused)
 {
     (void)unused;
@@ -170,6 +174,7 @@ static void *compile_on(void *unused)
     return NULL;
 }
 
+/* Has another thread compile, and stop at the gate. */
 static void hold_other_thread(void)
 {
     pthread_t thread;
@@ -179,6 +184,7 @@ static void hold_other_thread(void)
         fault("no thread");
 }
 
+/* Brings the library to the state of this run: idle, or with a compilation held at the gate. */
 static void reach_state(void)
 {
     if (state == NONE)
@@ -199,6 +205,7 @@ static void reach_state(void)
         sched_yield();
 }
 
+/* Opens the gate, unless a compilation is to be lost. */
 static void let_go(void)
 {
     gate_shut = state == LOST;
@@ -222,7 +229,7 @@ static void leave_gate_to_thread(void)
         __cxa_thread_atexit_impl(let_go_with_thread, NULL, &__dso_handle);
 }
 
-/* ---- ways ----------------------------------------------------------------------------------- */
+/* ---- ways in which the process ends --------------------------------------------------------- */
 
 static const char *const ways[] = { "return", "thread", "quick",   "early", "late",
                                     "static", "close",  "destroy", "forked" };
@@ -283,6 +290,7 @@ static void *exit_here(void *unused)
     exit(0);
 }
 
+/* Unloads the library and loads it anew.  Not while a thread is in it. */
 static void close_library(void)
 {
     if (state == FOREGROUND || state == OPENING || state == LOST) /* a thread is in the library */
@@ -294,6 +302,7 @@ static void close_library(void)
     check_service(true);
 }
 
+/* Forks while a compilation runs; the child must be served. */
 static void fork_child(void)
 {
     int status = 0;
@@ -310,6 +319,7 @@ static void fork_child(void)
         fault("the child fails");
 }
 
+/* Ends the process in this run's way.  Returns what main returns. */
 static int end(void)
 {
     pthread_t thread;
@@ -352,6 +362,7 @@ static int index_of(const char *name, const char *const *names, int count)
     exit(73);
 }
 
+/* Runs the program anew for each possible way and state; returns 1 if one failed. */
 static int run_all(const char *program)
 {
     int failed = 0, tried = 0;
