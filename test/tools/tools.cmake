@@ -23,6 +23,7 @@ set_tests_properties(report PROPERTIES TIMEOUT 900)
 add_test(NAME words COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/words.sh $<TARGET_FILE:limber_cli>
          ${PROJECT_SOURCE_DIR})
 if(NOT LIMBER_SANITIZE)
+  add_test(NAME bench COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/bench.sh $<TARGET_FILE:limber_cli>)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     add_test(NAME old_cpu COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/old_cpu.sh
              $<TARGET_FILE:limber_cli>)
