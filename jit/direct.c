@@ -94,9 +94,10 @@ double limber_native_bound(int64_t k, int64_t size)
 {
     const int64_t chain = k < NATIVE_CHAIN ? k : NATIVE_CHAIN,
                   chains = (k + NATIVE_CHAIN - 1) / NATIVE_CHAIN;
-    const double n = (double)(chain + chains - 1) * (size == 8 ? 0x1p-53 : 0x1p-24);
+    const double u = size == 8 ? 0x1p-53 : 0x1p-24, all = (double)(chain + chains - 1) * u,
+                 one = (double)chain * u / (1 - (double)chain * u);
 
-    return n / (1 - n);
+    return all < 0.5 ? all / (1 - all) : one + (double)(chains - 1) * u * (1 + one);
 }
 
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,

@@ -250,9 +250,7 @@ static void ties_beside_tiny_products(void **state)
     }
 }
 
-/* `reproducible` and `native` serve every k, at both ends of each class of k and far beyond, with a
- * finite bound. */
-static void every_length_is_served(void **state)
+static void serve_every_length(void)
 {
     static const char *const formats[][2] = {
         { "f64", "f64" }, { "f32", "f32" }, { "bf16", "f32" }, { "f16", "f16" }, { "f64", "f16" }
@@ -261,7 +259,6 @@ static void every_length_is_served(void **state)
     const double one = 1;
     limber_context *ctx = context_on(NULL);
 
-    (void)state;
     for (int log = 0; log <= 50; log++)
         for (int i = 0; i < 4 * (int)COUNT(formats); i++) {
             const limber_format f = named(formats[i / 4][0]), to = named(formats[i / 4][1]);
@@ -289,6 +286,25 @@ static void every_length_is_served(void **state)
                 fail_msg("k = 2^%d + %d: bound %g", log, i >> 1 & 1, report.bound);
         }
     limber_destroy(ctx);
+}
+
+/* `reproducible` and `native` serve every k, at both ends of each class of k and far beyond, with a
+ * finite bound: by plans, and by the ways that need none. */
+static void every_length_is_served(void **state)
+{
+    const char *ways = getenv("LIMBER_WAYS");
+    char *before = ways ? strdup(ways) : NULL;
+
+    for (int turn = 0; turn < 2; turn++) {
+        setenv("LIMBER_WAYS", turn ? "-planless" : "", 1);
+        serve_every_length();
+    }
+    if (before)
+        setenv("LIMBER_WAYS", before, 1);
+    else
+        unsetenv("LIMBER_WAYS");
+    free(before);
+    (void)state;
 }
 
 int main(void)
