@@ -332,6 +332,58 @@ static void vectors_round_correctly(void **state)
     }
 }
 
+/* Rows of a matrix whose products with a vector cancel, exactly or but for a small number.  Bins
+ * decide all of them, so that no row is summed in the long accumulator. */
+static void cancelling_vectors_are_exact(void **state)
+{
+    enum { ROWS = 6, HALF = 2200 };
+    static double a[ROWS * 2 * HALF], b[2 * HALF];
+    struct rng r = { 78 };
+
+    (void)state;
+    for (int trial = 0; trial < 60; trial++) {
+        const int half = 1 + rng_below(&r, HALF), k = 2 * half;
+        const bool turned = trial % 2;
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT,
+                                     .scheme = "accumulator" };
+        double c[ROWS], want[ROWS];
+
+        for (int p = 0; p < half; p++)
+            b[p] = b[half + p] = ldexp(rng_unit(&r) - 0.5, rng_below(&r, 12));
+        for (int i = 0; i < ROWS; i++)
+            for (int p = 0; p < half; p++) {
+                double x = ldexp(rng_unit(&r) - 0.5, rng_below(&r, 12));
+
+                a[turned ? p * ROWS + i : i * k + p] = x;
+                if (i % 3 == 1 && p == 0) /* the last bit differs */
+                    x = nextafter(x, 9);
+                if (i % 3 == 2)
+                    x *= 1 + ldexp(rng_unit(&r), -50);
+                a[turned ? (half + p) * ROWS + i : i * k + half + p] = -x;
+            }
+        for (size_t i = 0; i <= COUNT(sets); i++) {
+            limber_context *ctx = i ? compiled[i - 1] : interp;
+            limber_report report = LIMBER_REPORT_INIT;
+
+            if (!ctx)
+                break;
+            contract.scheme = i ? NULL : "accumulator";
+            assert_int_equal(
+                limber_gemm(ctx, &contract, ROWS, 1, k, NULL,
+                            (limber_matrix){ a, LIMBER_F64, turned ? 1 : k, turned ? ROWS : 1 },
+                            (limber_matrix){ b, LIMBER_F64, 1, 1 }, NULL,
+                            (limber_output){ i ? c : want, LIMBER_F64, 1, 1 }, &report),
+                LIMBER_STATUS_OK);
+            if (i)
+                compare((char *)c, (char *)want, ROWS, LIMBER_F64,
+                        sets[i - 1] ? sets[i - 1] : "here", trial);
+            if (i)
+                assert_int_equal(report.recomputed, 0);
+        }
+    }
+}
+
 /* Sums over several parts of k and blocks of C, most of which pairs of doubles decide: few binades,
  * sums at their bound (all products equal), sums that cancel, lines far from 1. */
 static void long_sums_round_correctly(void **state)
@@ -634,6 +686,7 @@ int main(void)
         cmocka_unit_test(pairs_round_correctly),
         cmocka_unit_test(lines_may_have_any_stride),
         cmocka_unit_test(vectors_round_correctly),
+        cmocka_unit_test(cancelling_vectors_are_exact),
         cmocka_unit_test(windows_round_correctly),
         cmocka_unit_test(long_sums_round_correctly),
         cmocka_unit_test(nan_and_infinities_are_those_of_doubles),

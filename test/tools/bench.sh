@@ -10,5 +10,6 @@ expect 0 '^batch of 100, FP64 +128 ' "$limber" bench --rows batch --runs 1
 expect 0 '^bias, relu, f32 to f32, k 256 +1024 .* x without' "$limber" bench --rows epilogues --runs 1
 expect 0 '^1x1 64 -> 384, 14, i32 to i64 .*x the product' "$limber" bench --rows windows --runs 1
 expect 0 '^sums cancel exactly, correct +1024 ' "$limber" bench --rows hostile --runs 1
-expect 0 'times of the CPU.*mean of 1, FP32 NHWC' sh -c '"$1" bench --rows conv/bert --runs 1 --cpu-time | tr "\n" " "' sh "$limber"
+expect 0 'times of the CPU.*mean of 1, FP32 NHWC' \
+    sh -c '"$1" bench --rows conv/bert --runs 1 --cpu-time | tr "\n" " "' sh "$limber"
 finish

@@ -16,11 +16,12 @@ struct exact_sums {
     vd high, low, rest;
 };
 
-/* Sums while products are added: the start of the bins, the bin of products, two bins of what it
- * loses and of the products' rounding errors, and what these two lose. */
+/* Sums while products are added: the bin of products, two bins of what it loses and of the
+ * products' rounding errors, and what these two lose.  Deep sums have two bins for that, too, and
+ * `low` is what the last two lose.  first, second, third: where the bins of each level start. */
 struct bins {
-    vd first, second;
-    vd products, lost, errors, low;
+    vd first, second, third;
+    vd products, lost, errors, lost_again, errors_again, low;
 };
 
 /* The lanes in which products whose magnitudes sum to at most `most` may be added in bins: rounding
@@ -37,8 +38,10 @@ FLAT struct bins begin_bins(vd most, int64_t k)
 
     /* a product loses up to half of the bin's last bit, and rounding errors are smaller */
     s.second = far_of(s.first * ((double)(k + 1) * 0x1p-53));
+    s.third = far_of(s.second * ((double)(k + 1) * 0x1p-53));
     s.products = s.first;
     s.lost = s.errors = s.second;
+    s.lost_again = s.errors_again = s.third;
     return s;
 }
 
@@ -56,46 +59,60 @@ FLAT vd add_to_bin(vd *bin, vd x, vd one)
  * additions. */
 static const volatile double one_at_run_time = 1;
 
-/* Adds n products A * B to *s.  A and B are expressions in the loop's index p.  The sums are plain
- * variables, since GCC keeps no structures in registers. */
-#define ADD_TO_BINS(s, n, A, B) \
+/* Adds n products A * B to *s.  A and B are expressions in the loop's index p.  The sums are
+ * plain variables, since GCC keeps no structures in registers. */
+#define ADD_TO_BINS(s, n, deep, A, B) \
     do { \
         const vd one_ = all_of(one_at_run_time); \
         vd products_ = (s)->products, lost_ = (s)->lost, errors_ = (s)->errors, low_ = (s)->low; \
+        vd lost_again_ = (s)->lost_again, errors_again_ = (s)->errors_again; \
         for (int64_t p = 0; p < (n); p++) { \
             const vd a_ = (A), b_ = (B), product_ = a_ * b_; \
             const vd error_ = fma_of(a_, b_, -product_); \
-            const vd rest_ = add_to_bin(&products_, product_, one_); \
-            low_ += add_to_bin(&lost_, rest_, one_) + add_to_bin(&errors_, error_, one_); \
+            vd rest_ = add_to_bin(&products_, product_, one_); \
+            vd least_ = add_to_bin(&errors_, error_, one_); \
+            rest_ = add_to_bin(&lost_, rest_, one_); \
+            if (deep) { \
+                rest_ = add_to_bin(&lost_again_, rest_, one_); \
+                least_ = add_to_bin(&errors_again_, least_, one_); \
+            } \
+            low_ += rest_ + least_; \
         } \
         (s)->products = products_, (s)->lost = lost_, (s)->errors = errors_, (s)->low = low_; \
+        (s)->lost_again = lost_again_, (s)->errors_again = errors_again_; \
     } while (0)
 
 /* Joins the bins of each lane's sum to three doubles without overlap. */
 FLAT struct exact_sums finish_bins(const struct bins *s)
 {
-    const vd middle = (s->lost - s->second) + (s->errors - s->second); /* exact */
+    /* exact, and the last two are 0 but in deep sums */
+    const vd middle = (s->lost - s->second) + (s->errors - s->second);
+    const vd again = (s->lost_again - s->third) + (s->errors_again - s->third);
     struct exact_sums r;
-    vd one;
+    vd one, two, three;
     const vd sum = two_sum(s->products - s->first, middle, &one);
 
-    one = two_sum(one, s->low, &r.rest);
-    r.high = two_sum(sum, one, &r.low);
+    one = two_sum(one, again, &two);
+    two = two_sum(two, s->low, &three);
+    one = two_sum(one, two, &two);
+    r.high = two_sum(sum, one, &one);
+    r.low = two_sum(one, two, &two);
+    r.rest = two + three;
     return r;
 }
 
-/* Error bounds of sums of k products. */
-FLAT vd bins_error(const struct bins *s, int64_t k)
+/* Error bounds of sums of k products. last: where the last bins start, `second` or `third`. */
+FLAT vd bins_error(vd last, int64_t k)
 {
-    return s->second * ((double)(k + 2) * (double)(k + 2) * 0x1p-105);
+    return last * ((double)(k + 2) * (double)(k + 2) * 0x1p-105);
 }
 
 /* True if a sum of k products lost nothing: all products are multiples of 2^unit, and what the last
  * bins lost stays below 2^52 of that. */
-FLAT bool bins_are_exact(double second, int64_t k, int unit)
+FLAT bool bins_are_exact(double last, int64_t k, int unit)
 {
     return unit >= -1074 &&
-           second * ((double)(k + 2) * 0x1p-52) <= ldexp(1, (unit < 900 ? unit : 900) + 52);
+           last * ((double)(k + 2) * 0x1p-52) <= ldexp(1, (unit < 900 ? unit : 900) + 52);
 }
 
 /* The lowest bit of each number, as a power of two; INFINITY of zeros and infinities. */

@@ -488,15 +488,26 @@ static int store_certain(const struct product *x, const int64_t *row, int live, 
 /* ---- sums in bins ---------------------------------------------------------------------------- */
 
 /* Adds n products of a row, LANES at a time. */
-static void add_row_to_bins(const double *a, const double *x, int64_t n, struct bins *s)
+FLAT void bin_row_by(const double *a, const double *x, int64_t n, bool deep, struct bins *s)
 {
     const int64_t whole = n / LANES;
     const char *rest[2] = { (const char *)(a + whole * LANES), (const char *)(x + whole * LANES) };
 
-    ADD_TO_BINS(s, whole, LOAD(vd, a + p * LANES), LOAD(vd, x + p * LANES));
+    ADD_TO_BINS(s, whole, deep, LOAD(vd, a + p * LANES), LOAD(vd, x + p * LANES));
     if (whole * LANES < n)
-        ADD_TO_BINS(s, 1, load_part(rest[0], 8, n - whole * LANES),
+        ADD_TO_BINS(s, 1, deep, load_part(rest[0], 8, n - whole * LANES),
                     load_part(rest[1], 8, n - whole * LANES));
+}
+
+/* Specialises bin_row_by by its constant. */
+static void bin_row(const double *a, const double *x, int64_t n, bool deep, struct bins *s)
+{
+    if (!QUICK)
+        bin_row_by(a, x, n, deep, s);
+    else if (deep)
+        bin_row_by(a, x, n, true, s);
+    else
+        bin_row_by(a, x, n, false, s);
 }
 
 /* Loads element p of LANES rows. beside: the rows are adjacent in memory. */
@@ -523,7 +534,7 @@ static void add_rows_to_bins(const struct product *x, const int64_t *row, int64_
         *size = fma_of(size_of(column_at(x, row, beside, from + p)),
                        size_of(all_of(double_at(b + p, 8))), *size);
     if (s)
-        ADD_TO_BINS(s, n, column_at(x, row, beside, from + p), all_of(double_at(b + p, 8)));
+        ADD_TO_BINS(s, n, false, column_at(x, row, beside, from + p), all_of(double_at(b + p, 8)));
 }
 
 /* n numbers of a view's line, from p on, in binary64: where they lie, or a copy. */
@@ -563,20 +574,25 @@ FLAT double two_sum_of(double a, double b, double *rest)
 /* Adds the lanes of a row's bins, which is exact but for the lowest, in lane r. */
 static void join_lanes(const struct bins *s, int r, struct bins *to)
 {
-    double sum[3] = { 0 };
+    double sum[5] = { 0 };
 
     to->first[r] = s->first[0];
     to->second[r] = s->second[0];
+    to->third[r] = s->third[0];
     to->low[r] = 0;
     for (int l = 0; l < LANES; l++) {
         sum[0] += s->products[l] - s->first[l];
         sum[1] += s->lost[l] - s->second[l];
         sum[2] += s->errors[l] - s->second[l];
+        sum[3] += s->lost_again[l] - s->third[l];
+        sum[4] += s->errors_again[l] - s->third[l];
         to->low[r] += s->low[l];
     }
     to->products[r] = s->first[0] + sum[0];
     to->lost[r] = s->second[0] + sum[1];
     to->errors[r] = s->second[0] + sum[2];
+    to->lost_again[r] = s->third[0] + sum[3];
+    to->errors_again[r] = s->third[0] + sum[4];
 }
 
 /* ---- sums that bins find exact, and repeated rows -------------------------------------------- */
@@ -650,6 +666,50 @@ static void store_slow(struct product *x, int64_t row, bool finite)
     x->slow += class - class == 0;
 }
 
+/* Upper bound of a sum of k magnitudes from their computed sum. */
+FLAT vd rounded_up(const struct product *x, vd size)
+{
+    return size * (1 + (double)(x->k + 4 * LANES) * 0x1p-52);
+}
+
+/* Sums a row in bins, with its result in lane r of *to. size: of its magnitudes. */
+static void sum_row(const struct product *x, int64_t row, double size, bool deep, int r,
+                  struct bins *to)
+{
+    double copy[2][CHUNK];
+    struct bins s = begin_bins(rounded_up(x, all_of(size)), x->k);
+
+    for (int64_t p = 0; p < x->k; p += CHUNK) {
+        const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
+
+        bin_row(a_part(x, row, p, n, copy[0]), x_part(x, p, n, copy[1]), n, deep, &s);
+    }
+    join_lanes(&s, r, to);
+}
+
+/* Sums a row in deep bins and stores its result, if these decide the rounding or lose nothing. */
+static bool store_deep(struct product *x, int64_t row, double size)
+{
+    const double below = ((double)x->k + 4 * LANES) * 0x1p-1073, *beta = x->c->beta ? &x->beta : NULL;
+    struct bins bins = begin_bins(all_of(0), x->k);
+    struct exact_sums t;
+    struct sums s;
+
+    sum_row(x, row, size, true, 0, &bins);
+    t = finish_bins(&bins);
+    s = (struct sums){ t.high, t.low + t.rest, all_of(size),
+                       bins_error(bins.third, x->k + LANES) + below };
+    if (!store_certain(x, &row, 1, s, x->allowed))
+        return true;
+    if (t.rest[0] != 0 || !is_exact(x, row, bins.third[0]))
+        return false;
+    if (t.high[0] == 0)
+        return store_zero(result_at(x, row), x->fc.size, x->alpha, beta);
+    if (!x->c->alpha && !beta)
+        put_number(x->fc.size, result_at(x, row), t.high[0], narrow_of(t.high[0], t.low[0]));
+    return !x->c->alpha && !beta;
+}
+
 /* Stores the results of `count` rows that pairs did not decide. sizes: upper bounds of the sums of
  * magnitudes, or these sums themselves if an error is allowed; where they are infinite or too small
  * for bins, the row is summed exactly. */
@@ -661,7 +721,7 @@ static void store_again(struct product *x, const int64_t *row, int count, const 
     const bool plain = !x->c->alpha && !x->c->beta;
     const struct exact_sums t = finish_bins(bins);
     const vl fits = fits_bins(sizes);
-    struct sums s = { t.high, t.low + t.rest, sizes, bins_error(bins, x->k + LANES) + below };
+    struct sums s = { t.high, t.low + t.rest, sizes, bins_error(bins->second, x->k + LANES) + below };
     int left;
 
     for (int r = 0; r < count; r++)
@@ -675,15 +735,9 @@ static void store_again(struct product *x, const int64_t *row, int count, const 
             is_exact(x, row[r], bins->second[r]))
             put_number(x->fc.size, result_at(x, row[r]), t.high[r],
                        narrow_of(t.high[r], t.low[r]));
-        else
+        else if (!(s.size[r] < INFINITY) || !store_deep(x, row[r], sizes[r]))
             store_slow(x, row[r], sizes[r] - sizes[r] == 0);
     }
-}
-
-/* Upper bound of a sum of k magnitudes from their computed sum. */
-FLAT vd rounded_up(const struct product *x, vd size)
-{
-    return size * (1 + (double)(x->k + 4 * LANES) * 0x1p-52);
 }
 
 /* The sum of the magnitudes of a row's products. */
@@ -707,29 +761,17 @@ static double size_of_row(const struct product *x, int64_t row)
  * magnitudes. */
 static void run_rows_again(struct product *x, const int64_t *row, int count, double *sizes)
 {
-    double copy[2][CHUNK];
-
     for (int r = 0; r < count; r += LANES) {
         const int here = count - r < LANES ? count - r : LANES;
         struct bins joined = begin_bins(all_of(0), x->k);
         vd size = { 0 };
 
         for (int i = 0; i < here; i++) {
-            struct bins s;
-            vl fits;
-
             size[i] = sizes[r + i];
             if (x->allowed > 0 || !(size[i] < INFINITY))
                 size[i] = size_of_row(x, row[r + i]);
-            fits = fits_bins(rounded_up(x, all_of(size[i])));
-            s = begin_bins(rounded_up(x, all_of(fits[0] ? size[i] : 0)), x->k);
-            for (int64_t p = 0; p < x->k && fits[0]; p += CHUNK) {
-                const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
-
-                add_row_to_bins(a_part(x, row[r + i], p, n, copy[0]), x_part(x, p, n, copy[1]), n,
-                                &s);
-            }
-            join_lanes(&s, i, &joined);
+            if (fits_bins(rounded_up(x, all_of(size[i])))[0])
+                sum_row(x, row[r + i], size[i], false, i, &joined);
         }
         store_again(x, row + r, here, &joined, size);
     }

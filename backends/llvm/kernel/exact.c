@@ -964,10 +964,10 @@ APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
     struct pair x;
     int done;
 
-    ADD_TO_BINS(&sum, c->k, all_of(a[p * LANES]), LOAD(vd, b + p * LANES));
+    ADD_TO_BINS(&sum, c->k, false, all_of(a[p * LANES]), LOAD(vd, b + p * LANES));
     t = finish_bins(&sum);
     x = (struct pair){ t.high, t.low + t.rest,
-                       bins_error(&sum, c->k) + ((double)c->k + 2) * 0x1p-985 };
+                       bins_error(sum.second, c->k) + ((double)c->k + 2) * 0x1p-985 };
     done = store_pairs(s, &x, 0, i, j, s->left);
     for (int l = 0; l < LANES; l++)
         if (s->left >> l & 1 && t.high[l] == 0 &&

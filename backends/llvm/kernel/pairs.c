@@ -301,7 +301,7 @@ static struct bins sum_in_bins(const struct product *x, int64_t i)
     const int64_t step = x->a.p * x->fa.size;
     struct bins s = begin_bins(size_by_most(x, i), x->c->k);
 
-    ADD_TO_BINS(&s, x->c->k, all_of(double_at(at + p * step, x->fa.size)),
+    ADD_TO_BINS(&s, x->c->k, false, all_of(double_at(at + p * step, x->fa.size)),
                 LOAD(vd, x->strip + p * LANES));
     return s;
 }
@@ -326,7 +326,7 @@ static int store_binned(struct product *x, int64_t i, int left, char *const *to,
     const bool plain = !c->alpha && !c->beta;
     const struct bins s = sum_in_bins(x, i);
     const struct exact_sums t = finish_bins(&s);
-    vd high = t.high, low = t.low + t.rest, uncertain = bins_error(&s, c->k) + x->below;
+    vd high = t.high, low = t.low + t.rest, uncertain = bins_error(s.second, c->k) + x->below;
     vd r, up, down;
 
     if (!plain)
