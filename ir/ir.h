@@ -230,7 +230,8 @@ struct plan {
     struct price { /* predicted seconds of one core or device; zeros until known */
         double product, a, b, result, call; /* per multiply-add of the contract's product, element
                                                of A, of B, of C, and launch */
-        bool skips; /* tiles that are not shown take no time */
+        bool skips; /* the kernel skips tiles that a part of a mixed product leaves to other parts
+                       (struct tile_subset), so they cost nothing */
     } price;
     struct first_pass first_pass;
     int roundings; /* times that a mixed product's parts round an element; one plan rounds once */

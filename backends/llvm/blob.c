@@ -6,12 +6,13 @@
 #include <string.h>
 
 struct blob_head {
-    uint32_t config_size, cpu; /* cpu: features that the code needs */
-    uint32_t packed,
-        unused; /* bytes of the packed configuration, behind which the object follows */
+    uint32_t config_size; /* bytes of the configuration, unpacked */
+    uint32_t cpu; /* CPU features that the code needs */
+    uint32_t packed; /* bytes of the packed configuration; the object follows it */
+    uint32_t unused; /* 0: fills the structure up to a multiple of 8 bytes */
 };
 
-/* The object starts at a multiple of 8. */
+/* Offset of the object file in the blob: a multiple of 8 bytes. */
 static size_t object_at(const struct blob_head *head)
 {
     return (sizeof *head + (size_t)head->packed + 7) & ~(size_t)7;

@@ -85,18 +85,21 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
  * false if there is none. */
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block);
-/* prebuilt.c: implements backend.direct by the code for this machine's instructions. */
+/* prebuilt.c (backend.direct): computes a product of one fixed shape at once, by code in the
+ * library for this CPU's instructions, without making a kernel.  False: the library has no such
+ * code. */
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c);
 /* prebuilt.c: the strip micro-kernel for these CPU features; NULL if there is none. */
 kernel_strip *limber_strip_code(unsigned cpu);
-/* Functions of kernel/bytes.c for a CPU; NULL if there are none. */
+/* prebuilt.c: the library's functions that multiply bytes (kernel/bytes.c) for these CPU features;
+ * NULL pointers if there are none. */
 struct bytes_code {
     kernel_bytes *run;
     kernel_bytes_join *join;
     kernel_bytes_planes *planes;
     int group; /* channels in a 32-bit word: 4 bytes, or 2 elements of 16 bits */
-    int units; /* most units of filters in a strip, which a pixel is multiplied by at once */
+    int units; /* a pixel is multiplied by up to this many units of filters, a strip, at once */
 };
 struct bytes_code limber_bytes_code(unsigned cpu);
 /* prebuilt.c: further functions of the backend. */

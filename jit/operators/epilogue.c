@@ -153,7 +153,7 @@ static bool can_sum_integers(const struct epilogue_call *c)
            (!p->alpha || limber_format_value(f, p->alpha) == 1);
 }
 
-/* Chooses the format of x, and the inputs that become part of the product. */
+/* Chooses the format of x, the product's result, and the inputs that become part of its sum. */
 static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct diag *d)
 {
     limber_promise promise = c->product.contract->promise;
@@ -165,10 +165,12 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
         limber_epilogue_addends(ctx, c, is_zero(c->product.beta, f));
         addend = c->addend;
     }
+    /* steps that only select do not round, so x is rounded to C's format at once */
     if (limber_is_real(f) && promise != LIMBER_CONTRACT_NATIVE &&
         limber_steps_select(&c->steps, f) &&
         (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
         x = f;
+    /* sums of bytes stay integers */
     if (addend < 0 && !c->joins && can_sum_integers(c))
         x = LIMBER_I32;
     c->apart = addend >= 0 || !limber_format_equal(x, f);
@@ -179,6 +181,7 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
         return false;
     if (addend < 0)
         return read_scalar("beta", &c->product.beta, c->beta, f, x, d);
+    /* an input that joins the sum takes C's place, with beta = 1 */
     c->product.beta = c->beta;
     return limber_format_convert(c->beta, limber_scalar_format(x), &(double){ 1 }, LIMBER_F64, 1,
                                  LIMBER_ROUND_NEAREST, d);

@@ -11,13 +11,15 @@ struct tensor_map {
 };
 #endif
 
-/* How k is padded for a simulated unit: each `run` positions of the unit's order fill run_slots
- * slots, so that blocks and groups begin at whole pieces. */
+/* How lines are padded along k for a simulated unit.  Its kernel reads packed lines in pieces: a
+ * block's elements with their padding, or four elements of a unit without blocks.  So each run of
+ * `run` elements, in the unit's order of k, is padded to run_slots slots, a multiple of a
+ * piece, and the unit's blocks, groups and parts of k begin with a piece. */
 struct slots {
     int64_t k, run, run_slots;
-    int32_t count;                  /* slots in all */
+    int32_t count;                  /* slots of a line */
     int32_t group, part;            /* slots of a group, of a part of k; 0: there is only one */
-    int64_t part_length;            /* positions */
+    int64_t part_length;            /* elements of a part, before padding */
 };
 
 /* An operand and the index map to which its view points. */

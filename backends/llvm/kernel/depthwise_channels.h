@@ -95,8 +95,8 @@ FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const PIXEL *at, const int64_t *
 }
 #endif
 
-/* Computes `rows` rows and n columns of a vector of channels; the window begins in column
- * `left`. */
+/* Computes a block of the result, `rows` rows and n columns, for a vector of channels.  left:
+ * column of the image where the first pixel's window begins. */
 FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64_t left,
                                RESULT *to, int rows, int n, int r, int s, int stride, bool back,
                                bool all)
@@ -162,7 +162,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
         }
 }
 
-/* Computes all channels of n columns from v on. */
+/* Computes columns [v, v + n) of a strip for all of its channels, one vector after the other. */
 FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int rows, int n, int r,
                                  int s, int stride, bool back)
 {
@@ -195,7 +195,11 @@ FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, 
     }
 }
 
-/* Computes a piece.  Under dilation, each phase of rows and columns is an image of its own. */
+/* Convolves a rectangle of output pixels for a block of channels, channels last; back: computes the
+ * gradient of the image.  Under dilation, the pixels of equal remainder modulo the dilation are an
+ * undilated image of their own (a phase): `below` and `beside` are the rows and columns between its
+ * pixels.  d->to[3] and d->to[4] are the result's strides from row to row and column to column.
+ * row[] points at the input rows that a block of output rows reads, NULL for padding. */
 FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int stride, bool back)
 {
     const struct depthwise *d = x->d;

@@ -314,7 +314,8 @@ static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t
             to[l] = from[least(l, channels - 1) * apart];
 }
 
-/* A task: output j of some channels, plane t of their windows, nines [first, end). */
+/* A task: output j of the channels of p, plane t of their windows, of its nines those in
+ * [first, end). */
 struct NAME(gradient) {
     struct piece p;
     int64_t j, t, first, end;
@@ -380,7 +381,8 @@ static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *
     NAME(meet_nines)(x, m, 0, y, end, done);
 }
 
-/* Stores, or adds to the result, nine number `of` of a window, for the channels of a group. */
+/* Stores the sums of nine number `of` of a window, for the channels of a group; with d->add, adds
+ * them to the result. */
 static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthwise *d,
                              struct NAME(group) group, int64_t of, const VEC total[9])
 {
@@ -415,7 +417,10 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
         }
 }
 
-/* Computes some nines of the filter gradient of a block of channels. */
+/* Runs one task of the filter gradient.  A window's taps are divided into nines: blocks of 3 x 3
+ * taps or rows of seven (nines_of).  A task has plan->groups vectors of channels, one of their
+ * `multiplier` outputs, one plane of the windows, and an equal share, 1 / plan->along, of that
+ * plane's nines, which it sums over the pixels of all images. */
 static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t task, void *room)
 {

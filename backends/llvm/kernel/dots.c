@@ -690,7 +690,8 @@ static void sum_row(const struct product *x, int64_t row, double size, bool deep
 /* Sums a row in deep bins and stores its result, if these decide the rounding or lose nothing. */
 static bool store_deep(struct product *x, int64_t row, double size)
 {
-    const double below = ((double)x->k + 4 * LANES) * 0x1p-1073, *beta = x->c->beta ? &x->beta : NULL;
+    const double below = ((double)x->k + 4 * LANES) * 0x1p-1073;
+    const double *beta = x->c->beta ? &x->beta : NULL;
     struct bins bins = begin_bins(all_of(0), x->k);
     struct exact_sums t;
     struct sums s;
@@ -721,7 +722,8 @@ static void store_again(struct product *x, const int64_t *row, int count, const 
     const bool plain = !x->c->alpha && !x->c->beta;
     const struct exact_sums t = finish_bins(bins);
     const vl fits = fits_bins(sizes);
-    struct sums s = { t.high, t.low + t.rest, sizes, bins_error(bins->second, x->k + LANES) + below };
+    const vd off = bins_error(bins->second, x->k + LANES) + below;
+    struct sums s = { t.high, t.low + t.rest, sizes, off };
     int left;
 
     for (int r = 0; r < count; r++)

@@ -1048,7 +1048,10 @@ static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
     return words;
 }
 
-/* Decides a lane from the windows so far. lost: number of integers that do not fit. */
+/* Rounds and stores element (i, j), which is this lane's, if the windows summed so far settle its
+ * rounding.  False: the next window is needed.  terms: number of products whose bits below the last
+ * window were left out; each moves the sum by at most one unit of that window's last bit.  Adds to
+ * *lost the number of integers that do not fit C's format. */
 static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms, int64_t *lost)
 {
     const struct kernel_call *c = s->c;
@@ -1097,7 +1100,8 @@ static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int 
     return left;
 }
 
-/* Sums the undecided lanes of row i. */
+/* Sums and stores the elements of row i in the lanes of s->left: in bins, then in windows, then in
+ * the long accumulator.  Returns the number of integers that do not fit C's format. */
 static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 {
     const struct kernel_call *c = s->c;

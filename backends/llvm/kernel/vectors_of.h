@@ -123,7 +123,8 @@ FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAM
         }
 }
 
-/* Adds one chain to the sum of each row, where rows are contiguous along k. */
+/* Adds n products to the sum of each row, in chains of CHAIN, where rows are contiguous along k.
+ * first: the sums have no value yet, so the first chain becomes the sum. */
 static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                           bool first, T *sum)
 {
@@ -149,8 +150,8 @@ static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, co
     }
 }
 
-/* Adds one chain to the sum of each row, where columns are contiguous: the chains of a block of
- * rows are kept in L1. */
+/* Adds one chain, of n <= CHAIN products, to the sum of each row, where columns are contiguous.
+ * While the columns are added, the chains of a block of rows stay in L1. */
 static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                              bool first, T *sum)
 {
@@ -190,8 +191,8 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
     }
 }
 
-/* Adds one chain to the sum of each row, where elements are strided: copies blocks of rows to
- * contiguous memory first. */
+/* Adds one chain, of n <= CHAIN products, to the sum of each row, where elements are strided:
+ * copies blocks of rows to contiguous memory first. */
 static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                             bool first, T *sum)
 {
@@ -226,7 +227,7 @@ FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
         of_x[i] = i < lanes ? x + i * CHAIN : zeros;
         ended[i] = i == lanes - 1 ? -1 : 0;
     }
-    if (n < CHAIN) { /* what lies behind is not read */
+    if (n < CHAIN) { /* nothing behind the row's end is read */
         memset(last, 0, sizeof last);
         memcpy(last[0], of_a[lanes - 1], (size_t)n * sizeof(T));
         memcpy(last[1], of_x[lanes - 1], (size_t)n * sizeof(T));

@@ -35,7 +35,9 @@ void streams_add(struct stream *s);
 void streams_remove(struct stream *s);  /* removes the stream once its work is done */
 struct stream *streams_first(void);     /* list of streams, by next, without the NULL stream */
 
-/* Queues work and owns it. late: at most a part of the queue runs before the call returns. */
+/* Appends work to the stream and takes ownership of it.  With `late`, the call returns before the
+ * whole queue has run, as an asynchronous launch may; without it, the call first runs the queue up
+ * to and including this work. */
 void streams_put(struct stream *s, struct work *w, bool late);
 uint64_t streams_last(const struct stream *s);  /* number of its newest work; 0: none */
 bool streams_are_done(const struct stream *s, uint64_t until);
