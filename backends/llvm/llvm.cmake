@@ -80,6 +80,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_property(SOURCE backends/llvm/kernel/${name}_avx512.c
                  PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
   endforeach()
+  # On CPUs without FMA most of these functions' time is that of fma(), a call for each lane.
+  set_property(SOURCE backends/llvm/kernel/dots.c backends/llvm/kernel/exact.c
+                      backends/llvm/kernel/pairs.c
+               PROPERTY COMPILE_OPTIONS -Os)
   set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TRANSPOSE_X86)
   set_property(SOURCE backends/llvm/backend.c backends/llvm/blob.c
                PROPERTY COMPILE_DEFINITIONS LIMBER_EXACT_X86)

@@ -461,8 +461,8 @@ struct sums {
 
 /* Stores the results of `live` rows whose rounding is certain, or whose error is allowed.  Returns
  * the mask of the others. */
-static int store_certain(const struct product *x, const int64_t *row, int live, struct sums s,
-                         double allowed)
+__attribute__((noinline)) static int store_certain(const struct product *x, const int64_t *row,
+                                                   int live, struct sums s, double allowed)
 {
     const double share = allowed * fabs(x->alpha), *beta = x->c->beta ? &x->beta : NULL;
     vd old = { 0 }, r, up, down;
@@ -490,13 +490,8 @@ static int store_certain(const struct product *x, const int64_t *row, int live, 
 /* Adds n products of a row, LANES at a time. */
 FLAT void bin_row_by(const double *a, const double *x, int64_t n, bool deep, struct bins *s)
 {
-    const int64_t whole = n / LANES;
-    const char *rest[2] = { (const char *)(a + whole * LANES), (const char *)(x + whole * LANES) };
-
-    ADD_TO_BINS(s, whole, deep, LOAD(vd, a + p * LANES), LOAD(vd, x + p * LANES));
-    if (whole * LANES < n)
-        ADD_TO_BINS(s, 1, deep, load_part(rest[0], 8, n - whole * LANES),
-                    load_part(rest[1], 8, n - whole * LANES));
+    ADD_TO_BINS(s, (n + LANES - 1) / LANES, deep, load_up_to(a + p * LANES, n - p * LANES),
+                load_up_to(x + p * LANES, n - p * LANES));
 }
 
 /* Specialises bin_row_by by its constant. */
@@ -688,7 +683,7 @@ static void sum_row(const struct product *x, int64_t row, double size, bool deep
 }
 
 /* Sums a row in deep bins and stores its result, if these decide the rounding or lose nothing. */
-static bool store_deep(struct product *x, int64_t row, double size)
+__attribute__((noinline)) static bool store_deep(struct product *x, int64_t row, double size)
 {
     const double below = ((double)x->k + 4 * LANES) * 0x1p-1073;
     const double *beta = x->c->beta ? &x->beta : NULL;
