@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* What a check of one value needs. */
+/* The value that is checked, its plan, and where the message goes. */
 struct check {
     const struct plan *p;
     const struct node *n;   /* the value that is checked */

@@ -11,7 +11,7 @@ int limber_x86_level(void);
 void limber_x86_set_limit(int level);
 int limber_x86_limit(void);
 int limber_x86_found(void); /* this CPU's level, whatever the limit */
-/* What a CPU of level 0 lacks of level 3, separated by commas. */
+/* The features of level 3 that a CPU of level 0 lacks, separated by commas. */
 const char *limber_x86_lacks(void);
 
 #endif

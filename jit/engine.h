@@ -133,7 +133,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
 
 /* ---- compile.c ------------------------------------------------------------------------------- */
 
-/* What a kernel or function is made from. */
+/* The inputs of compiling a kernel, or a function of one shape. */
 struct compile_job {
     limber_context *ctx;
     const struct kernel_key *key;

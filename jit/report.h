@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What the engine reports of a call; limber_report has the meaning of most fields. */
+/* The engine's report of a call; limber_report says what most fields mean. */
 struct report {
     char scheme[32], backend[16], kernel[33];
     int rows, pruned;

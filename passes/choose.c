@@ -97,8 +97,8 @@ static bool rounds_many(limber_format f, const struct node *out)
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4 || small);
 }
 
-/* Nanoseconds per result of `accumulator` for the sums in three doubles of what pairs leave open.
- * A vector is summed for each open element, which in the worst case are all that it holds. */
+/* Nanoseconds per result of `accumulator` for summing in bins the elements that pairs leave open.
+ * An open element costs as much as the whole vector of results that it is part of. */
 static double open_ns(const struct plan *p, const struct target *t)
 {
     const double vectors = 256.0 / t->vector_bits; /* measured with AVX2: 4 ns a vector and term */

@@ -51,7 +51,7 @@ int limber_order(const limber_contract *k);
 
 /* ---- request.c: a product under a contract --------------------------------------------------- */
 
-/* What a plan is asked for: contract, formats and sizes. */
+/* The request that a plan is made for: contract, formats and sizes. */
 struct product_request {
     const limber_contract *contract;
     limber_format a, b, c;

@@ -382,7 +382,7 @@ static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, stru
                                      LINES * (ELEMENTS + 1) * size, &args, d);
 }
 
-/* What the kernels that store results need of this part. */
+/* Fills the arguments of the kernels that store the results of one part of C. */
 static struct result_args result_of(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;

@@ -716,7 +716,8 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
     pthread_mutex_unlock(&disk->lock);
 }
 
-/* What is done with each entry, and what came of it. */
+/* A walk over the entries of the cache: its options, the function called for each entry, the
+ * number of removed entries, and the first error. */
 struct visit {
     struct disk *disk;
     bool verify, damaged_only;

@@ -13,7 +13,7 @@
 /* A task's buffer fits a small stack: a piece of one line, or short pieces of several lines. */
 enum { PIECE = 256, COLUMNS = 16, LANES = 16, ROOM = 1024, SMALL_TASK = 1 << 14 };
 
-/* What is known of one line so far; which fields count depends on the reduction. */
+/* The partial result of a reduction over one line.  Each reduction uses some of the fields. */
 struct line {
     struct long_sum exact;
     float sum[LANES], lost[LANES];

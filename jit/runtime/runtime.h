@@ -34,7 +34,7 @@ struct float_mode {
     fenv_t fenv;
 #endif
 };
-/* What a call changes in its thread, and restores at its end. */
+/* The thread's state that a call changes, and restores at its end. */
 struct call_scope {
     int cancelled;
     struct float_mode mode;

@@ -291,19 +291,21 @@ static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
     return bits <= 53 && ldexp((double)p->k, (int)bits) <= 0x1p53;
 }
 
-/* What chains and pairs of doubles leave undecided, according to a sample of the result. */
+/* Estimates from a sample of the result how many elements chains and pairs of doubles leave
+ * undecided. */
 static struct first_pass sample_sums(const struct problem *p, const struct scan_result *f,
                                      const struct product_request *r, const struct target *t)
 {
     enum { ENOUGH = 8 }; /* pairs decide nearly all where chains decide all but 2^-8 */
     const int sig = limber_format_sig(p->fc);
-    const bool exact = sums_are_exact(p, f);
+    const bool chains = limber_wants_chains(r, t), pairs = limber_wants_pairs(r, t);
+    const bool exact = (chains || pairs) && sums_are_exact(p, f);
     struct first_pass first = { 0 };
 
-    if (limber_wants_chains(r, t))
+    if (chains)
         first.decided =
             limber_decided(exact ? 0 : limber_sample_open(p, limber_chain_share(r), sig, 1));
-    if (limber_wants_pairs(r, t) && !exact && first.decided < ENOUGH)
+    if (pairs && !exact && first.decided < ENOUGH)
         first.paired = limber_paired(limber_sample_open(p, limber_pair_share(r), sig, 0));
     return first;
 }

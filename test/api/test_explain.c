@@ -67,7 +67,7 @@ struct seen {
     int emin, emax, low, bits, flags;
 };
 
-/* What a scan should find of a matrix, element by element. at: stride of lines. */
+/* Computes, element by element, what a scan of the matrix should find. at: stride of lines. */
 static struct seen look_slowly(const double *x, int64_t lines, int64_t length, int64_t at)
 {
     struct seen s = { INT_MAX, INT_MIN, INT_MAX, 0, 0 };

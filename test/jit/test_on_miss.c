@@ -372,7 +372,7 @@ static void *keep_compiling(void *arg)
     return NULL;
 }
 
-/* What a child process does: compiles and computes, then exits with 0. */
+/* Runs a child process, which compiles and computes, then exits with 0. */
 static int child(limber_context *ctx, int i)
 {
     const limber_on_miss on_miss = i % 2 ? LIMBER_ON_MISS_WAIT : LIMBER_ON_MISS_GENERIC;

@@ -384,6 +384,41 @@ static void cancelling_vectors_are_exact(void **state)
     }
 }
 
+/* Magnitudes that sum to a hair less than 2^1000, beyond which bins do not serve. */
+static void vectors_at_the_limit_of_bins(void **state)
+{
+    static const int lengths[] = { 2, 70, 600 };
+    enum { ROWS = 5, LONG = 600 };
+    static double a[ROWS * LONG], b[LONG];
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
+
+    (void)state;
+    for (int trial = 0; trial < 4 * (int)COUNT(lengths); trial++) {
+        const int k = lengths[trial / 4], m = trial & 1 ? ROWS : 1;
+        const bool turned = trial & 2;
+        double c[ROWS];
+
+        memset(a, 0, sizeof a);
+        for (int p = 0; p < k; p++)
+            b[p] = 0x1p499;
+        for (int i = 0; i < m; i++) {
+            a[turned ? i : i * k] = 0x1p500;
+            a[turned ? m + i : i * k + 1] = -0x1p500 * (1 - 0x1p-51);
+        }
+        for (size_t s = 0; s < COUNT(sets) && compiled[s]; s++) {
+            assert_int_equal(
+                limber_gemm(compiled[s], &correct, m, 1, k, NULL,
+                            (limber_matrix){ a, LIMBER_F64, turned ? 1 : k, turned ? m : 1 },
+                            (limber_matrix){ b, LIMBER_F64, 1, 1 }, NULL,
+                            (limber_output){ c, LIMBER_F64, 1, 1 }, NULL),
+                LIMBER_STATUS_OK);
+            for (int i = 0; i < m; i++)
+                assert_true(c[i] == 0x1p948);
+        }
+    }
+}
+
 /* Sums over several parts of k and blocks of C, most of which pairs of doubles decide: few binades,
  * sums at their bound (all products equal), sums that cancel, lines far from 1. */
 static void long_sums_round_correctly(void **state)
@@ -687,6 +722,7 @@ int main(void)
         cmocka_unit_test(lines_may_have_any_stride),
         cmocka_unit_test(vectors_round_correctly),
         cmocka_unit_test(cancelling_vectors_are_exact),
+        cmocka_unit_test(vectors_at_the_limit_of_bins),
         cmocka_unit_test(windows_round_correctly),
         cmocka_unit_test(long_sums_round_correctly),
         cmocka_unit_test(nan_and_infinities_are_those_of_doubles),

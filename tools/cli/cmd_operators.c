@@ -73,7 +73,7 @@ static bool is_input(const struct inputs *in, double x)
            (!in->positive || x > 0);
 }
 
-/* How much an input counts in means: all alike, or by the spacing of numbers there. */
+/* The weight of an input in means: 1, or the spacing of numbers there. */
 static double weight_of(const struct inputs *in, double x)
 {
     int exponent;

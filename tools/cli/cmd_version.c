@@ -15,7 +15,7 @@ struct found {
     char why_not[320]; /* reason why it is absent; empty: it was found */
 };
 
-/* What was found of the machine and its libraries. */
+/* The machine and its libraries, as they were found. */
 struct machine {
     char cpu[64], target[64];
     struct found llvm, cuda;

@@ -334,8 +334,8 @@ DEVICE void start_ring(const multiply_args &a, int readers)
         tensor_prefetch(&a.map_b);
 }
 
-/* What the warps that fetch do in the whole kernel: they make limbs, or ask for copies of pixels or
- * tiles. */
+/* Runs the warps that fetch, for the whole kernel: they make limbs, or start copies of pixels or
+ * tiles to shared memory. */
 DEVICE void fetch_all(const multiply_args &a)
 {
 #if INSIDE

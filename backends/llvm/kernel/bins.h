@@ -115,14 +115,16 @@ FLAT bool bins_are_exact(double last, int64_t k, int unit)
            last * ((double)(k + 2) * 0x1p-52) <= ldexp(1, (unit < 900 ? unit : 900) + 52);
 }
 
-/* The lowest bit of each number, as a power of two; INFINITY of zeros and infinities. */
-FLAT vl lowest_bits(vd v)
+/* Lowers each lane of *lowest to the lowest bit of v's number there, as a power of two.  Zeros and
+ * infinities have none.  *lowest begins as INFINITY. */
+FLAT void take_lowest_bits(vl *lowest, vd v)
 {
     const vl infinite = (vl)all_of(INFINITY), bits = (vl)v & INT64_MAX;
     const vl power = (bits & (((int64_t)1 << 52) - 1)) == 0;
-    const vl bit = (vl)((vd)bits - (vd)(bits & (bits - 1)));
+    vl bit = (vl)((vd)bits - (vd)(bits & (bits - 1)));
 
-    return ((power & bits) | (~power & bit)) | ((bits == 0) & infinite);
+    bit = ((power & bits) | (~power & bit)) | ((bits == 0) & infinite);
+    *lowest = -larger(-*lowest, -bit);
 }
 
 #endif

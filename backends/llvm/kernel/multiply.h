@@ -105,8 +105,8 @@ struct ahead {
     int64_t step;
 };
 
-/* What tile (i, j) of a block prefetches.  bytes_b, bytes_a: sizes of a panel; panels_a: panels of
- * A in the block; here: an address for tiles with nothing to prefetch. */
+/* Returns the cache lines that tile (i, j) of a block prefetches.  bytes_b, bytes_a: sizes of a
+ * panel; panels_a: panels of A in the block; here: an address for tiles that prefetch nothing. */
 FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next_a,
                            int64_t panel_a, int64_t bytes_a, int64_t panels_a, int64_t groups,
                            int64_t i, int64_t j, const char *here)

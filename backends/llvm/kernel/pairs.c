@@ -274,7 +274,7 @@ static int low_of_line(const struct product *x, int64_t i)
         vl lowest = (vl)all_of(INFINITY);
 
         for (int64_t p = 0; p < x->c->k; p++)
-            lowest = -larger(-lowest, -lowest_bits(all_of(double_at(at + p * step, x->fa.size))));
+            take_lowest_bits(&lowest, all_of(double_at(at + p * step, x->fa.size)));
         *low = ((vd)lowest)[0] < INFINITY ? ilogb(((vd)lowest)[0]) : 0;
     }
     return *low;
@@ -287,7 +287,7 @@ static int low_of_column(struct product *x, int lane)
     vl lowest = (vl)all_of(INFINITY);
 
     for (int64_t p = 0; p < x->c->k && !x->known; p++)
-        lowest = -larger(-lowest, -lowest_bits(LOAD(vd, x->strip + p * LANES)));
+        take_lowest_bits(&lowest, LOAD(vd, x->strip + p * LANES));
     for (int l = 0; l < LANES && !x->known; l++)
         x->low[l] = ((vd)lowest)[l] < INFINITY ? ilogb(((vd)lowest)[l]) : 0;
     x->known = true;

@@ -50,7 +50,7 @@ FLAT int overflow_of(limber_step s, int negative)
     return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
 }
 
-/* What a step makes of a number that is too large: the largest one, infinity or NaN. */
+/* The result of a step that overflows: the largest number, infinity or NaN. */
 FLAT double overflow_value(limber_step s, int negative)
 {
     int kind = overflow_of(s, negative);

@@ -184,7 +184,7 @@ struct block {
     struct columns *columns; /* tensor memory */
 };
 
-/* What the driver asks the engine to run. */
+/* A launch that the driver asks the engine to run. */
 struct launch {
     const char *name;
     void (*entry)(const void *args);

@@ -21,7 +21,8 @@ struct moment {
     epoch at;
 };
 
-/* What a cluster knew when it added to a counter: whoever reads the counter then knows it, too. */
+/* The clocks of a cluster at the time when it added to a counter (release).  A cluster that reads
+ * the counter takes them over (acquire). */
 struct release {
     uint64_t at;
     int cluster;

@@ -38,7 +38,8 @@
 #define CUBLAS_ARRAY_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmBatchedEx, 0, 4)
 #define CUBLAS_STRIDED_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmStridedBatchedEx, 0, 4)
 
-/* What the rows' forms take, and what is handed on of it.  T is the type of sizes. */
+/* Parameters of each form of a row, and the arguments that are passed on.  T is the type of
+ * sizes. */
 #define CUBLAS_PARAMS_ONE(T) \
     void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a, T lda, \
         const void *b, T ldb, const void *beta, void *c, T ldc

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A product of a matrix and a vector: its operands, loading them as doubles, and storing results
+ * whose rounding is certain.  For dots.c. */
+#ifndef LIMBER_KERNEL_DOTS_H
+#define LIMBER_KERNEL_DOTS_H
+
+#include "backends/llvm/kernel/bins.h"
+#include "backends/llvm/kernel/kernel.h"
+
+/* Rows that are summed together; elements of k whose magnitudes are summed before their products,
+ * and that are copied from a vector at once; columns of a column-wise matrix that are summed
+ * together; rows whose sums are kept. */
+enum { ROWS = 4, CHUNK = 512, SEGMENT = 8 * CHUNK, COLUMNS = 16, BLOCK = 512 };
+
+/* Matrix times vector.  The matrix is B, transposed, if C is one row. */
+struct product {
+    const struct call *c;
+    limber_format fa, fb, fc;
+    struct view a, b;
+    char *to; /* C, `step` bytes from one result to the next */
+    int64_t m, k, step;
+    double alpha, beta;
+    double allowed;             /* tolerated error, relative to |A||B| */
+    int64_t slow;               /* number of results that were summed exactly */
+    int unit;                   /* exponent of the vector's lowest bit, if `known` */
+    bool known;
+};
+
+/* Address of element p of the vector. */
+static const char *x_at(const struct product *x, int64_t p)
+{
+    return (const char *)x->b.data + p * x->b.p * x->fb.size;
+}
+
+/* Address of element p of row i. */
+static const char *a_at(const struct product *x, int64_t i, int64_t p)
+{
+    return (const char *)x->a.data + (i * x->a.line + p * x->a.p) * x->fa.size;
+}
+
+/* Address of row i's result. */
+static char *result_at(const struct product *x, int64_t i)
+{
+    return x->to + i * x->step;
+}
+
+/* ---- loading numbers ------------------------------------------------------------------------- */
+
+/* Copies n elements of 8 or 4 bytes, `step` bytes apart, as doubles. */
+static void copy_elements(const char *from, int64_t step, int size, int64_t n, double *to)
+{
+    if (size == 8 && step == 8)
+        memcpy(to, from, (size_t)n * 8);
+    else if (size == 8)
+        for (int64_t p = 0; p < n; p++)
+            to[p] = double_at(from + p * step, 8);
+    else
+        for (int64_t p = 0; p < n; p++)
+            to[p] = double_at(from + p * step, 4);
+}
+
+/* Loads LANES elements of 8 or 4 bytes as doubles. */
+FLAT vd load(const char *at, int size)
+{
+    return size == 8 ? LOAD(vd, at) : __builtin_convertvector(LOAD(vf, at), vd);
+}
+
+/* Loads n < LANES elements of 8 or 4 bytes as doubles, and zeros into the other lanes. */
+FLAT vd load_part(const char *at, int size, int64_t n)
+{
+    double x[LANES] = { 0 };
+
+    for (int64_t l = 0; l < n; l++)
+        x[l] = double_at(at + l * size, size);
+    return LOAD(vd, x);
+}
+
+/* Loads up to LANES of n > 0 doubles, and zeros into the other lanes. */
+FLAT vd load_up_to(const double *x, int64_t n)
+{
+    return n < LANES ? load_part((const char *)x, 8, n) : LOAD(vd, x);
+}
+
+/* Sum of the lanes. */
+FLAT double sum_lanes(vd x)
+{
+    double s = 0;
+
+    for (int l = 0; l < LANES; l++)
+        s += x[l];
+    return s;
+}
+
+/* ---- storing what is certain ----------------------------------------------------------------- */
+
+/* Sums of LANES rows with the error bounds `uncertain`.  size: of their magnitudes; 0 only if all
+ * products are zero. */
+struct sums {
+    vd high, low, size, uncertain;
+};
+
+/* Stores the results of `live` rows whose rounding is certain, or whose error is allowed.  Returns
+ * the mask of the others. */
+__attribute__((noinline)) static int store_certain(const struct product *x, const int64_t *row,
+                                                   int live, struct sums s, double allowed)
+{
+    const double share = allowed * fabs(x->alpha), *beta = x->c->beta ? &x->beta : NULL;
+    vd old = { 0 }, r, up, down;
+    int left = 0;
+
+    for (int l = 0; l < live && beta; l++)
+        old[l] = double_at(result_at(x, row[l]), x->fc.size);
+    if (x->c->alpha || beta)
+        scale_pair(&s.high, &s.low, &s.uncertain, x->alpha, beta, old);
+    ends_of(s.high, s.low, x->fc.size == 4, &s.uncertain, &r, &up, &down);
+    for (int l = 0; l < live; l++) {
+        char *to = result_at(x, row[l]);
+
+        if (s.size[l] == 0 && store_zero(to, x->fc.size, x->alpha, beta))
+            continue;
+        if (s.size[l] - s.size[l] != 0 || s.size[l] == 0 ||
+            !store_sure(to, x->fc.size, up[l], down[l], r[l], s.uncertain[l] <= share * s.size[l]))
+            left |= 1 << l;
+    }
+    return left;
+}
+
+#endif
