@@ -89,25 +89,42 @@ static void carry_payload(const struct job *j, const struct product *p, int64_t 
         copy_nan(j, to, limber_blas_at(j, p->b, at, n).data);
 }
 
-/* Whether a matrix of rows x cols may have a NaN; true if its elements do not lie together. */
+/* The lines of a matrix of rows x cols that lie together in memory: rows, or columns. */
+struct lines {
+    struct view v;
+    bool are_rows;
+    int64_t count, length;
+};
+
+static struct lines lines_of(struct view v, int64_t rows, int64_t cols)
+{
+    const bool are_rows = v.col == 1;
+
+    return (struct lines){ v, are_rows, are_rows ? rows : cols, are_rows ? cols : rows };
+}
+
+/* The first line from `line` on that may have a NaN, or the number of lines. */
+static int64_t next_with_nan(const struct job *j, const struct lines *x, int64_t line)
+{
+    while (line < x->count &&
+           !may_have_nan(
+               j, limber_blas_at(j, x->v, x->are_rows ? line : 0, x->are_rows ? 0 : line).data,
+               x->length))
+        line++;
+    return line;
+}
+
+/* Whether a matrix may have a NaN. */
 static bool any_nan(const struct job *j, struct view v, int64_t rows, int64_t cols)
 {
-    const bool by_rows = v.col == 1;
-    const int64_t lines = by_rows ? rows : cols, length = by_rows ? cols : rows;
+    const struct lines x = lines_of(v, rows, cols);
 
-    if (!by_rows && v.row != 1)
-        return true;
-    for (int64_t line = 0; line < lines; line++)
-        if (may_have_nan(j, limber_blas_at(j, v, by_rows ? line : 0, by_rows ? 0 : line).data,
-                         length))
-            return true;
-    return false;
+    return (v.row != 1 && v.col != 1) || next_with_nan(j, &x, 0) < x.count;
 }
 
 void limber_blas_carry_payloads(const struct job *j, const struct product *p)
 {
-    const bool by_rows = p->c.col == 1;
-    const int64_t lines = by_rows ? p->m : p->n, length = by_rows ? p->n : p->m;
+    const struct lines c = lines_of(p->c, p->m, p->n);
     int64_t *known = NULL;
 
     if (j->is_complex || j->contract->promise == LIMBER_CONTRACT_SIMULATE)
@@ -116,16 +133,14 @@ void limber_blas_carry_payloads(const struct job *j, const struct product *p)
     if ((p->m + p->n) * p->k < p->m * p->n / 2 && !any_nan(j, p->a, p->m, p->k) &&
         !any_nan(j, p->b, p->k, p->n))
         return;
-    for (int64_t line = 0; line < lines; line++) {
-        const struct view at = limber_blas_at(j, p->c, by_rows ? line : 0, by_rows ? 0 : line);
-
-        if (!may_have_nan(j, at.data, length))
-            continue;
+    for (int64_t line = next_with_nan(j, &c, 0); line < c.count;
+         line = next_with_nan(j, &c, line + 1)) {
         if (!known && !(known = make_cache(p->m + p->n)))
             return; /* out of memory: results stay NaN with another payload */
-        for (int64_t i = 0; i < length; i++)
-            if (is_nan(j, p->c, by_rows ? line : i, by_rows ? i : line))
-                carry_payload(j, p, by_rows ? line : i, by_rows ? i : line, known, known + p->m);
+        for (int64_t i = 0; i < c.length; i++)
+            if (is_nan(j, p->c, c.are_rows ? line : i, c.are_rows ? i : line))
+                carry_payload(j, p, c.are_rows ? line : i, c.are_rows ? i : line, known,
+                              known + p->m);
     }
     free(known);
 }
