@@ -80,16 +80,13 @@ bool limber_cublas_present(void)
 /* Takes an idle cuBLAS handle of the device, or creates one. */
 static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
 {
-    int result = 0, mode;
+    int result = 0;
 
     pthread_mutex_lock(&v->lock);
     *h = v->idle_handles ? v->handle[--v->idle_handles] : NULL;
     pthread_mutex_unlock(&v->lock);
-    if (!*h) {
-        mode = limber_cuda_relax(v->driver);
+    if (!*h)
         result = cublas.create(h);
-        limber_cuda_restore(v->driver, mode);
-    }
     return result == 0 ||
            limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS gives no handle: error %d", result);
 }
@@ -103,12 +100,8 @@ static void return_handle(struct device *v, cublas_handle h)
         h = NULL;
     }
     pthread_mutex_unlock(&v->lock);
-    if (h) {
-        int mode = limber_cuda_relax(v->driver);
-
+    if (h)
         cublas.destroy(h);
-        limber_cuda_restore(v->driver, mode);
-    }
 }
 
 /* ---- cuBLAS's descriptions of operands ------------------------------------------------------- */

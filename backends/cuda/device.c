@@ -35,7 +35,8 @@ static bool open_pool(const struct cuda_driver *c, struct device *v, int device,
 static bool open_device(struct device *v, int ordinal, struct diag *d)
 {
     const struct cuda_driver *c = limber_cuda(d);
-    int device, major;
+    int device, major, mode;
+    bool ok;
 
     if (!c || !limber_cuda_ok(c, c->cuDeviceGet(&device, ordinal), "finding the device", d) ||
         !limber_cuda_ok(c, c->cuDeviceGetAttribute(&v->multiprocessors, CU_MULTIPROCESSORS, device),
@@ -45,7 +46,10 @@ static bool open_device(struct device *v, int ordinal, struct diag *d)
         !limber_cuda_ok(c, c->cuDevicePrimaryCtxRetain(&v->context, device),
                         "taking the device's context", d))
         return false;
-    if (!open_pool(c, v, device, d)) {
+    mode = limber_cuda_relax(c);
+    ok = open_pool(c, v, device, d);
+    limber_cuda_restore(c, mode);
+    if (!ok) {
         c->cuDevicePrimaryCtxRelease_v2(device);
         return false;
     }

@@ -74,6 +74,8 @@ struct cu_launch {                              /* CUlaunchConfig */
     F(cuCtxPopCurrent_v2, (cu_context *)) \
     F(cuMemAlloc_v2, (cu_pointer *, size_t)) \
     F(cuMemFree_v2, (cu_pointer)) \
+    F(cuMemHostAlloc, (void **, size_t, unsigned)) \
+    F(cuMemFreeHost, (void *)) \
     F(cuMemFreeAsync, (cu_pointer, cu_stream)) \
     F(cuMemPoolCreate, (cu_pool *, const struct cu_pool_props *)) \
     F(cuMemPoolSetAttribute, (cu_pool, int, void *)) \

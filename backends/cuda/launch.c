@@ -750,6 +750,16 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
     return !f->library || !(c->ways & limber_way_bit(WAY_cublas)) || limber_cublas_takes_groups(&r);
 }
 
+bool limber_cuda_enter_context(struct run *r, struct diag *d)
+{
+    r->driver = r->device->driver;
+    if (!limber_cuda_ok(r->driver, r->driver->cuCtxPushCurrent_v2(r->device->context),
+                        "entering the device's context", d))
+        return false;
+    r->capture_mode = limber_cuda_relax(r->driver);
+    return true;
+}
+
 bool limber_cuda_enter(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
@@ -758,9 +768,7 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
     r->device = limber_cuda_device(c->device, d);
     if (!r->device)
         return false;
-    r->driver = r->device->driver;
-    if (!limber_cuda_ok(r->driver, r->driver->cuCtxPushCurrent_v2(r->device->context),
-                        "entering the device's context", d))
+    if (!limber_cuda_enter_context(r, d))
         return false;
     r->own_stream = !c->queue;
     if (c->queue) {
@@ -782,6 +790,7 @@ void limber_cuda_leave(struct run *r)
 
     if (r->own_stream)
         limber_cuda_return_stream(r->device, r->stream);
+    limber_cuda_restore(r->driver, r->capture_mode);
     r->driver->cuCtxPopCurrent_v2(&before);
 }
 

@@ -26,6 +26,11 @@ struct device {
         size_t count;
     } counters[CUDA_STREAMS];
     int idle_counters;
+    struct landing {                    /* idle page-locked host memory for what scans find */
+        void *at;
+        size_t bytes;
+    } landing[CUDA_STREAMS];
+    int idle_landings;
 };
 struct device *limber_cuda_device(int ordinal, struct diag *d);
 bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d);
@@ -99,6 +104,7 @@ struct run {                    /* state of one call */
     struct call *call;
     cu_stream stream;
     bool own_stream, host; /* host: an operand lies in host memory, so the call synchronises */
+    int capture_mode; /* the thread's mode before the call, see limber_cuda_relax */
     cu_pointer a, b, c; /* device copies, or 0 */
     cu_pointer masks; /* device copy of the masks, to which emax and special point */
     cu_pointer emax[2], special[2], overflow, counts;
@@ -184,6 +190,9 @@ bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 void limber_cuda_set_groups(struct run *r);
 int64_t limber_cuda_matrix_count(const struct call *c, int side);
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
+/* Makes the context of r->device current.  Until limber_cuda_leave, this thread may allocate and
+ * copy although a stream of the program is being captured. */
+bool limber_cuda_enter_context(struct run *r, struct diag *d);
 /* Makes the device current, finds kernel and stream.  After success the caller must call
  * limber_cuda_leave. */
 bool limber_cuda_enter(struct run *r, struct diag *d);

@@ -62,7 +62,6 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
 static bool load_module(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
-    int mode = limber_cuda_relax(c);
     bool ok =
         limber_cuda_ok(c, c->cuModuleLoadData(&l->module, r->kernel->cubin), "loading a kernel", d);
 
@@ -70,7 +69,6 @@ static bool load_module(struct run *r, struct on_device *l, struct diag *d)
         c->cuModuleUnload(l->module);
         ok = false;
     }
-    limber_cuda_restore(c, mode);
     return ok;
 }
 

@@ -2,7 +2,6 @@
  * Scans operands in device memory. */
 #include "backends/cuda/launch.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { LEAST_COUNTERS = 1024 };
@@ -168,6 +167,43 @@ static void return_counters(struct run *r, struct counters *c, bool are_zero)
     limber_cuda_release(r, &c->at);
 }
 
+/* Takes at least `bytes` of page-locked host memory, to which the device copies without a buffer of
+ * the driver's. */
+static bool take_landing(struct run *r, struct landing *x, size_t bytes, struct diag *d)
+{
+    enum { LEAST = 1 << 18 };
+    struct device *v = r->device;
+
+    pthread_mutex_lock(&v->lock);
+    if (v->idle_landings)
+        *x = v->landing[--v->idle_landings];
+    pthread_mutex_unlock(&v->lock);
+    if (x->at && x->bytes >= bytes)
+        return true;
+    if (x->at)
+        r->driver->cuMemFreeHost(x->at);
+    x->at = NULL;
+    for (x->bytes = LEAST; x->bytes < bytes;)
+        x->bytes *= 2;
+    return limber_cuda_ok(r->driver, r->driver->cuMemHostAlloc(&x->at, x->bytes, 0),
+                          "taking page-locked memory", d);
+}
+
+/* Keeps the memory for a later scan. */
+static void return_landing(struct run *r, struct landing *x)
+{
+    struct device *v = r->device;
+
+    pthread_mutex_lock(&v->lock);
+    if (x->at && v->idle_landings < CUDA_STREAMS) {
+        v->landing[v->idle_landings++] = *x;
+        x->at = NULL;
+    }
+    pthread_mutex_unlock(&v->lock);
+    if (x->at)
+        r->driver->cuMemFreeHost(x->at);
+}
+
 static size_t line_bytes(const struct scan_job *j)
 {
     return (size_t)(j->matrices * j->lines) * SCAN_fields * sizeof *j->found;
@@ -210,7 +246,7 @@ struct host_scan {
     int count;
     cu_pointer all; /* device memory of everything but counters; the findings come first */
     struct counters counters;
-    char *found; /* findings, copied to the host */
+    struct landing landing; /* findings, copied to the host */
 };
 
 /* Bytes of a job's findings: lines, then tiles. */
@@ -279,22 +315,19 @@ static bool reach_addresses(struct run *r, struct scan_job *j, cu_pointer *addre
     return true;
 }
 
-/* Copies all findings to the host by one copy.  The destination is pageable memory, for which the
- * asynchronous copy returns only when it is complete; the caller synchronises the stream in any
- * case. */
+/* Copies all findings to the host by one copy, for which the caller waits. */
 static bool download_findings(struct run *r, struct host_scan *s, struct diag *d)
 {
-    s->found = malloc(all_found_bytes(s));
-    return s->found ? limber_cuda_ok(r->driver,
-                                     r->driver->cuMemcpyDtoHAsync_v2(s->found, s->all,
-                                                                     all_found_bytes(s), r->stream),
-                                     "copying from the device", d) :
-                      limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for what a scan found");
+    return take_landing(r, &s->landing, all_found_bytes(s), d) &&
+           limber_cuda_ok(r->driver,
+                          r->driver->cuMemcpyDtoHAsync_v2(s->landing.at, s->all, all_found_bytes(s),
+                                                          r->stream),
+                          "copying from the device", d);
 }
 
 static void store_findings(struct host_scan *s)
 {
-    const char *at = s->found;
+    const char *at = s->landing.at;
 
     for (int i = 0; i < s->count; i++) {
         const struct scan_job *j = &s->jobs[i];
@@ -333,7 +366,7 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, 
     return_counters(&r, &s.counters, ok);
     if (ok)
         store_findings(&s);
-    free(s.found);
+    return_landing(&r, &s.landing);
     limber_cuda_leave(&r);
     return ok;
 }

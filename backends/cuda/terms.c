@@ -72,9 +72,7 @@ static bool enter_device(struct run *r, int device, const limber_queue *queue, s
     r->device = limber_cuda_device(device, d);
     if (!r->device)
         return false;
-    r->driver = r->device->driver;
-    if (!limber_cuda_ok(r->driver, r->driver->cuCtxPushCurrent_v2(r->device->context),
-                        "entering the device's context", d))
+    if (!limber_cuda_enter_context(r, d))
         return false;
     if (queue)
         r->stream = queue->stream;

@@ -526,7 +526,7 @@ EXPORT int cuMemPoolCreate(struct pool **to, const struct pool_props *props)
 {
     struct pool *p;
 
-    ENTER(NEEDS_context);
+    ENTER(NEEDS_context | NEEDS_safety);
     if (!to || !props || props->type != 1 || props->location != 1 || props->handles ||
         props->device < 0 || props->device >= DEVICES)
         return leave(INVALID_VALUE);
@@ -587,7 +587,7 @@ EXPORT int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, struct pool *p, st
 {
     struct pooled *x;
 
-    ENTER(NEEDS_context | NEEDS_no_failure);
+    ENTER(NEEDS_all);
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
     if (!at || !size)
@@ -614,7 +614,7 @@ static int submit(struct stream *s, const struct work *w);
 
 EXPORT int cuMemFreeAsync(uint64_t at, struct stream *s)
 {
-    ENTER(NEEDS_context | NEEDS_no_failure);
+    ENTER(NEEDS_all);
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
     for (struct pooled *x = driver.pooled; x; x = x->next)
