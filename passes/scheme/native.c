@@ -69,6 +69,7 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
 {
     struct node *products;
     struct stated s;
+    int bits;
 
     if (!limber_target_has(t, "cublas"))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no cuBLAS at hand", t->backend);
@@ -81,7 +82,8 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
     if (!limber_split_native(p, scheme, t, d))
         return false;
     products = limber_plan_find(p, OP_products);
-    limber_node_set(products, ATTR_chunk, (int64_t)1 << (p->kbits < 40 ? p->kbits : 40));
+    bits = p->kbits < 8 ? 8 : p->kbits > 40 ? 40 : p->kbits; /* whole steps of any kernel */
+    limber_node_set(products, ATTR_chunk, (int64_t)1 << bits);
     limber_node_set(products, ATTR_sums, SUMS_any);
     return true;
 }
