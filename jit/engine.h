@@ -38,6 +38,8 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
                                struct diag *d);
 struct priced;
 void limber_priced_free(struct priced *list);
+/* Number of workers that share a call's predicted seconds: threads of a CPU; 1 for a device. */
+double limber_price_workers(const limber_context *ctx);
 
 /* on_miss.c: the key of a kernel that is being made in the background. */
 struct awaited {

@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+double limber_price_workers(const limber_context *ctx)
+{
+    return limber_is_device(&ctx->machine.target) ? 1 : limber_pool_runner(ctx->pool).workers;
+}
+
 /* Fills the report from the facts of a plan. */
 static void report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f)
@@ -22,7 +27,7 @@ static void report_facts(struct report *r, const limber_context *ctx, const stru
     r->rows = f->rows;
     r->pruned = f->pruned;
     r->bound = f->bound;
-    r->cost = f->cost * work / limber_pool_runner(ctx->pool).workers;
+    r->cost = f->cost * work / limber_price_workers(ctx);
 }
 
 /* ---- an attempt's scan and key --------------------------------------------------------------- */

@@ -311,7 +311,7 @@ static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const stru
 
     *done = false;
     limber_scheme_names(&x->p->contract, x->scheme);
-    x->workers = limber_pool_runner(x->ctx->pool).workers;
+    x->workers = limber_price_workers(x->ctx);
     ok = decide_partition(x, a, b, parts, &worth, d);
     if (!ok || !worth)
         return ok;

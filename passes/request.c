@@ -53,20 +53,45 @@ static double least_k(int kbits)
 
 /* ---- what must be known of the data ---------------------------------------------------------- */
 
+/* True if the machine's own units can keep the contract. */
+static bool suits_own_units(const struct product_request *r)
+{
+    return limber_is_plain(r->contract) && !limber_num_is_int(r->c) &&
+           limber_format_embeds(r->a, LIMBER_F64) && limber_format_embeds(r->b, LIMBER_F64) &&
+           limber_format_embeds(r->c, LIMBER_F64);
+}
+
 /* True if the machine's own unit serves, so that other schemes win for narrow data only.  On
  * devices their units are so much faster that they are always candidates. */
 static bool is_native(const struct product_request *r, const struct target *t)
 {
-    return limber_is_plain(r->contract) &&
-           (r->contract->scheme || limber_order(r->contract) || !limber_is_device(t)) &&
-           !limber_num_is_int(r->c) && limber_format_embeds(r->a, LIMBER_F64) &&
-           limber_format_embeds(r->b, LIMBER_F64) && limber_format_embeds(r->c, LIMBER_F64);
+    return suits_own_units(r) &&
+           (r->contract->scheme || limber_order(r->contract) || !limber_is_device(t));
 }
 
 /* Bytes need one limb whatever their values, so a scan could not make a plan cheaper. */
 static bool are_bytes(const struct product_request *r)
 {
     return limber_is_integer(r->a) && limber_is_integer(r->b) && r->a.size == 1 && r->b.size == 1;
+}
+
+/* Under `native` on a device, whether a scan may find a scheme that is faster, the scan's time
+ * included, than the device's own unit or cuBLAS.  It is assumed that FP32 needs 3 products of FP16
+ * and FP64 14 of bytes.  Measured on an H200: a scan keeps the call waiting for 50 us, and reads a
+ * third of the bandwidth; units and cuBLAS reach these shares of their peaks. */
+static bool scan_may_pay(const struct product_request *r, const struct target *t)
+{
+    const bool single = limber_format_embeds(r->a, LIMBER_F32) &&
+                        limber_format_embeds(r->b, LIMBER_F32) && limber_format_sig(r->c) <= 24;
+    const double rate = t->rate[single ? UNIT_f16 : UNIT_i8], products = single ? 3 : 14;
+    const double own = t->rate[single ? UNIT_f32 : UNIT_f64] *
+                       (limber_target_has(t, "cublas") ? single ? 0.76 : 0.9 : 0.5);
+    const double work = (double)r->m * (double)r->n * (double)r->k * (double)r->groups;
+    const double elements = ((double)r->m + (double)r->n) * (double)r->k * (double)r->groups;
+    const double bytes = 3 * (single ? 4 : 8) + 2 * products * (single ? 2 : 1);
+
+    return !(own > 0) || !(rate > 0) ||
+           work * products / (0.75 * rate) + elements * bytes / t->bandwidth + 50e-6 < work / own;
 }
 
 enum data_need limber_data_need(const struct product_request *r, const struct target *t)
@@ -81,6 +106,8 @@ enum data_need limber_data_need(const struct product_request *r, const struct ta
                are_bytes(r)                                        ? NEED_format :
                                                                      NEED_probe;
     if (s && s->data == SCHEME_by_special && limber_is_device(t))
+        return NEED_nothing;
+    if (limber_is_device(t) && !s && !r->conv && suits_own_units(r) && !scan_may_pay(r, t))
         return NEED_nothing;
     return are_bytes(r) ? NEED_format : NEED_masks;
 }

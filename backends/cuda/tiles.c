@@ -114,13 +114,24 @@ static bool can_split_inside(const struct plan *p, const struct target *t, struc
 }
 
 /* Bytes of memory traffic for an operand's element.  Ahead: it is read, its limbs are written, and
- * read about eight times.  Inside: it is read eight times. */
+ * read about eight times.  Inside: it is read eight times.  An element of a patches matrix takes as
+ * long to find as 50 bytes more (measured on an H200); with one scale for all windows each pixel,
+ * which about four windows see, is cut once. */
 static double operand_bytes(const struct plan *p, int limbs, bool inside)
 {
     const struct node *n = &p->node[limbs];
     double size = limber_source(p, limbs)->type.format.size;
+    double cut = size + n->type.count * n->type.format.size;
+    double read = 8.0 * n->type.count * n->type.format.size;
 
-    return inside ? 8 * size : size + 9.0 * n->type.count * n->type.format.size;
+    if (inside)
+        return 8 * size;
+    if (limber_plan_order(p, limbs) != ORDER_rsc || p->node[n->in[0]].op != OP_patches)
+        return cut + read;
+    if (n->op != OP_whole &&
+        !(limber_node_has(n, ATTR_axis) && limber_num(n, ATTR_axis) == AXIS_all))
+        return cut + read + 50;
+    return cut / 4 + read;
 }
 
 /* Bytes of memory traffic for a result's element: totals are written and read, the result is
@@ -138,6 +149,9 @@ static double result_bytes(const struct plan *p, const struct node *products,
 
 enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 }; /* time to launch three or four kernels, and one */
 enum { CUT_STEPS = 10 }; /* instructions that fetch and split an element, counted */
+/* Clocks of an instruction of the producer warps.  Each scheduler has one of them, which waits for
+ * its own results: 7.6 clocks on an H200 (docs/measured/gpu-h200.md). */
+static const double cut_clocks = 7.6;
 
 /* Bytes of shared memory traffic for a multiply-add: each row reads limbs for groups of 64 lines;
  * elements are written and read, limbs are written. */
@@ -153,8 +167,8 @@ static double shared_bytes(const struct plan *p, const struct node *products, st
 }
 
 /* Seconds of a multiply-add, of which multiplication takes `product`.  Each block splits its own
- * elements of A and B. Beside warpgroups, producer warps do that, issuing every other clock; shared
- * memory delivers 128 bytes a clock.  Elsewhere the warps that multiply do it. */
+ * elements of A and B.  Beside warpgroups, producer warps do that, and shared memory delivers 128
+ * bytes a clock.  Elsewhere the warps that multiply do it. */
 static double price_with_splitting(const struct plan *p, const struct target *t, double product)
 {
     const struct node *products = limber_plan_find(p, OP_products);
@@ -163,7 +177,7 @@ static double price_with_splitting(const struct plan *p, const struct target *t,
     double lanes = t->rate[UNIT_f32];
 
     if (limber_cuda_reads_shared((enum unit)limber_num(products, ATTR_unit), t))
-        return fmax(product, fmax(2 * cutting, shared_bytes(p, products, s)) / lanes);
+        return fmax(product, fmax(cut_clocks * cutting, shared_bytes(p, products, s)) / lanes);
     return product + cutting / lanes;
 }
 

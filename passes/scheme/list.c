@@ -14,7 +14,7 @@ const struct scheme limber_schemes[] = {
       .split = limber_split_native, .unit = UNIT_f64, .limbs = 1, .data = SCHEME_by_formats },
     { .name = "cublas",
       .about = "NVIDIA's own product, where it is at hand; its bits are its own",
-      .split = limber_split_cublas, .unit = UNIT_f64, .limbs = 1 },
+      .split = limber_split_cublas, .unit = UNIT_f64, .limbs = 1, .data = SCHEME_by_formats },
     { .name = "wider",
       .about = "binary64 chains for results of 24 bits; what they leave open is summed exactly",
       .split = limber_split_wider, .unit = UNIT_f64, .limbs = 1 },

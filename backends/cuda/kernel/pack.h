@@ -229,24 +229,38 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
     }
 }
 
-/* True if FP32 is split into limbs by hardware conversions. */
+/* True if FP32, BF16 or FP16 is split into limbs by hardware conversions. */
 template <int S> DEVICE constexpr bool is_cut_in_hardware()
 {
-    return is_binary(SIDES[S].f) && SIDES[S].f.size == 4 &&
-           (UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32);
+    constexpr limber_format f = SIDES[S].f;
+
+    return is_ieee(f) && (UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32) &&
+           ((f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 && f.bias == 127) ||
+            (f.size == 2 && f.exp_bits == 8 && f.frac_bits == 7 && f.bias == 127) ||
+            (f.size == 2 && f.exp_bits == 5 && f.frac_bits == 10 && f.bias == 15));
 }
 
 #if __CUDA_ARCH__ >= 800
-/* Stores Hi/Lo limbs of eight FP32 elements, rounded by conversion instructions. */
-template <int S>
-DEVICE void put_converted(const pack_args &a, const uint32_t e[EACH], int scale, struct target to)
+/* The FP32, BF16 or FP16 number with this code, as FP32. */
+template <int S> DEVICE float float_of(uint32_t code)
+{
+    float low = bits_float(code << (32 - 8 * SIDES[S].f.size)), high;
+
+    if (SIDES[S].f.exp_bits == 5)
+        unpack_f16(code, low, high);
+    return low;
+}
+
+/* Stores Hi/Lo limbs of eight such elements, rounded by conversion instructions. */
+template <int S, class raw>
+DEVICE void put_converted(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
     constexpr struct side s = SIDES[S];
     const struct factors f = factors_by(scale);
     float x[EACH];
 
     UNROLL for (int i = 0; i < EACH; i++)
-        x[i] = scaled<S>(bits_float(e[i]), f);
+        x[i] = scaled<S>(float_of<S>((uint32_t)e[i]), f);
     UNROLL for (int l = 0; l < s.limbs; l++) {
         uint32_t out[EACH * s.limb.size / 4];
 
