@@ -317,6 +317,10 @@ struct mask {
 enum { LIMBER_TILE = 64 };
 enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
+/* Takes each line to have the range and the lowest bit of the whole operand, so that a GPU can cut
+ * an image into limbs once for all windows.  False, and no change, if the operand has NaN or
+ * infinities, or such a range that windows usually need far fewer bits. */
+bool limber_mask_level(struct mask *m);
 /* The exponent of the lowest bit; INT_MIN: not known, INT_MAX: all are zero. */
 int limber_mask_low(const struct mask *m);
 /* Makes the mask of a tile subset: `count` of m's blocks, without tiles.  If the subset leaves out

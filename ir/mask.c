@@ -17,6 +17,31 @@ void limber_mask_clear(struct mask *m)
     memset(m, 0, sizeof *m);
 }
 
+bool limber_mask_level(struct mask *m)
+{
+    enum { WIDE = 48 }; /* binades */
+    struct block_mask block = { .flags = TILE_zero };
+
+    if (!m->scanned || !m->has_low || m->special || (!m->zero && m->emax - m->emin > WIDE))
+        return false;
+    if (!m->zero) {
+        m->spread = m->emax - m->emin;
+        m->width = m->emax - m->low + 1;
+        block = (struct block_mask){ .emin = m->emin,
+                                     .emax = m->emax,
+                                     .spread = m->spread,
+                                     .width = m->width,
+                                     .sig = m->sig,
+                                     .flags = m->negative ? TILE_negative : 0,
+                                     .low = m->low };
+    }
+    for (int64_t i = 0; i < m->lines; i++)
+        m->line_emax[i] = m->zero ? INT32_MIN : m->emax;
+    for (int64_t i = 0; i < m->tile_rows; i++)
+        m->block[i] = block;
+    return true;
+}
+
 int limber_mask_low(const struct mask *m)
 {
     int low = INT_MAX;

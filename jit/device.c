@@ -126,47 +126,150 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
     return get_kernel(&m, e, d);
 }
 
-/* Sets up a scan and allocates memory for its results; the caller frees j->found. */
-static bool make_job(const struct device_scan *s, struct scan_job *j, struct diag *d)
-{
-    int64_t all = s->matrices * s->lines;
-    int64_t tiles =
-        s->matrices == 1 && limber_view_strided(s->v) ? limber_scan_tiles(s->lines, s->length) : 0;
+/* A scan as the device makes it.  Of a patches matrix it may scan the images themselves. */
+struct remote_job {
+    struct scan_job job;
+    struct view images; /* as matrices of long lines */
+    bool of_images;
+};
 
-    memset(s->m, 0, (size_t)s->matrices * sizeof *s->m);
-    *j = (struct scan_job){
-        .v = s->v, .matrices = s->matrices, .each = s->each, .lines = s->lines, .length = s->length
-    };
-    j->found = malloc((size_t)(all + tiles + 1) * SCAN_fields * sizeof *j->found);
-    if (!j->found)
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of %lld lines",
-                           (long long)all);
-    j->tiles = tiles ? j->found + SCAN_fields * all : NULL;
+/* Cuts dense pixels into at least 32 lines, of a thousand elements or so if there are enough. */
+static void cut_dense(struct view *v, int64_t *lines, int64_t *length)
+{
+    enum { LINES = 32, LONG = 1024, SHORT = 128 };
+
+    if (v->p != 1 || v->line != *length)
+        return;
+    for (; *length < LONG && *lines % 2 == 0; *lines /= 2)
+        *length *= 2;
+    for (; *lines < LINES && *length % 2 == 0 && *length > SHORT; *lines *= 2)
+        *length /= 2;
+    v->line = *length;
+}
+
+/* True if the windows show all of an image's `size` pixels in one dimension. */
+static bool show_all(int64_t size, int64_t taps, int64_t count, int64_t stride, int64_t pad,
+                     int64_t dilate)
+{
+    if (taps > 1 && (stride == 1 ? dilate > count : dilate > 1 || stride > taps))
+        return false;
+    return (taps > 1 || stride == 1) &&
+           (count - 1) * stride + (taps - 1) * dilate - pad >= size - 1;
+}
+
+/* Has the device scan the images that a patches matrix shows, if it shows all of their pixels: they
+ * have fewer elements than the matrix, and one finding serves all of its lines. */
+static bool scan_images(const struct device_scan *s, limber_format f, struct remote_job *j)
+{
+    const struct patch *w = s->v->patch;
+    struct pixels x;
+
+    if (!w || w->t || w->divide[0] || !limber_view_pixels(&x, s->v, s->lines, s->length) ||
+        (x.images > 1 && s->matrices > 1) ||
+        !show_all(w->h, w->r, w->oh, w->stride[0], w->pad[0], w->dilate[0]) ||
+        !show_all(w->w, w->s, w->ow, w->stride[1], w->pad[1], w->dilate[1]))
+        return false;
+    j->images = x.view;
+    j->job.v = &j->images;
+    j->job.lines = x.lines;
+    j->job.length = x.length;
+    if (x.images > 1) {
+        j->job.matrices = x.images;
+        j->job.each = (struct spread){ x.image * f.size, NULL };
+    }
+    if (j->images.p != 1) {
+        j->images.line = x.view.p;
+        j->images.p = x.view.line;
+        j->job.lines = x.length;
+        j->job.length = x.lines;
+    }
+    cut_dense(&j->images, &j->job.lines, &j->job.length);
     return true;
 }
 
-bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int count,
-                         limber_format f, const limber_queue *q, struct diag *d)
+/* Sets up a scan and allocates memory for its results; the caller frees j->job.found. */
+static bool make_job(const struct device_scan *s, limber_format f, bool may_scan_images,
+                     struct remote_job *j, struct diag *d)
 {
-    struct scan_job job[2] = { { .found = NULL } };
-    struct entry *e;
-    bool ok = true;
+    int64_t all, tiles = 0;
 
-    for (int i = 0; ok && i < count; i++)
-        ok = make_job(&s[i], &job[i], d);
+    memset(s->m, 0, (size_t)s->matrices * sizeof *s->m);
+    j->job = (struct scan_job){
+        .v = s->v, .matrices = s->matrices, .each = s->each, .lines = s->lines, .length = s->length
+    };
+    j->of_images = may_scan_images && scan_images(s, f, j);
+    if (s->matrices == 1 && limber_view_strided(s->v))
+        tiles = limber_scan_tiles(s->lines, s->length);
+    all = j->job.matrices * j->job.lines;
+    j->job.found = malloc((size_t)(all + tiles + 1) * SCAN_fields * sizeof *j->job.found);
+    if (!j->job.found)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of %lld lines",
+                           (long long)all);
+    j->job.tiles = tiles ? j->job.found + SCAN_fields * all : NULL;
+    return true;
+}
+
+/* Makes the masks of a scan's matrices.  *lines: the images of a patches matrix do not suffice, its
+ * lines must be scanned. */
+static bool make_masks(const struct device_scan *s, const struct remote_job *j, bool *lines,
+                       struct diag *d)
+{
+    int64_t all = j->job.matrices * j->job.lines, each = all / s->matrices;
+    bool ok = true, level = true;
+    struct pixels ignored;
+
+    for (int64_t g = 0; ok && level && g < s->matrices; g++)
+        if (j->of_images) {
+            ok = limber_scan_found_level(&s->m[g], j->job.found, all, g * each, each, s->lines,
+                                         s->length, &level, d);
+        } else {
+            ok = limber_scan_found(&s->m[g], j->job.found + g * s->lines, all, j->job.tiles,
+                                   s->lines, s->length, d);
+            if (ok && limber_view_pixels(&ignored, s->v, s->lines, s->length))
+                limber_mask_level(&s->m[g]);
+        }
+    *lines = ok && !level;
+    return ok;
+}
+
+/* Scans on the device, once.  *again: a patches matrix whose images do not suffice. */
+static bool scan_once(limber_context *ctx, const struct device_scan *s, int count, limber_format f,
+                      bool may_scan_images, bool *again, const limber_queue *q, struct diag *d)
+{
+    struct remote_job remote[2] = { { .of_images = false } };
+    struct scan_job job[2];
+    struct entry *e;
+    bool ok = true, lines;
+
+    for (int i = 0; ok && i < count; i++) {
+        ok = make_job(&s[i], f, may_scan_images, &remote[i], d);
+        job[i] = remote[i].job;
+    }
     ok = ok && limber_device_scanner(ctx, f, &e, d);
     if (ok) {
         ok = e->backend->device_ops->scan(e->kernel, job, count, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
+    *again = false;
     for (int i = 0; i < count; i++) {
-        for (int64_t g = 0; ok && g < s[i].matrices; g++)
-            ok = limber_scan_found(&s[i].m[g], job[i].found + g * s[i].lines,
-                                   s[i].matrices * s[i].lines, job[i].tiles, s[i].lines,
-                                   s[i].length, d);
-        free(job[i].found);
+        ok = ok && make_masks(&s[i], &remote[i], &lines, d);
+        *again |= ok && lines;
+        free(remote[i].job.found);
     }
     return ok;
+}
+
+bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int count,
+                         limber_format f, const limber_queue *q, struct diag *d)
+{
+    bool again;
+
+    if (!scan_once(ctx, s, count, f, true, &again, q, d))
+        return false;
+    for (int i = 0; again && i < count; i++)
+        for (int64_t g = 0; g < s[i].matrices; g++)
+            limber_mask_clear(&s[i].m[g]);
+    return !again || scan_once(ctx, s, count, f, false, &again, q, d);
 }
 
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,

@@ -78,6 +78,7 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
     struct view v = s->left ? limber_group_a(p, g + s->first) : limber_group_b(p, g + s->first);
     struct mask *m = &s->m[g + s->first];
     enum scan_depth depth = s->need == NEED_probe ? SCAN_probe : SCAN_full;
+    struct pixels ignored;
 
     (void)worker;
     if (s->need == NEED_format)
@@ -86,9 +87,13 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
         limber_prepared_mask(p->kept[!s->left], limber_kept_place(p, g + s->first), m, depth);
         return true;
     }
-    return limber_device_holds(s->ctx, v.data) ?
-               limber_device_scan(s->ctx, m, &v, f, lines, p->k, p->queue, d) :
-               limber_scan(m, &v, f, lines, p->k, depth, s->r, d);
+    if (limber_device_holds(s->ctx, v.data))
+        return limber_device_scan(s->ctx, m, &v, f, lines, p->k, p->queue, d);
+    if (!limber_scan(m, &v, f, lines, p->k, depth, s->r, d))
+        return false;
+    if (limber_is_device(&s->ctx->machine.target) && limber_view_pixels(&ignored, &v, lines, p->k))
+        limber_mask_level(m); /* as a scan on the device does */
+    return true;
 }
 
 enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer do not pay for several threads */

@@ -796,6 +796,36 @@ bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const 
     return true;
 }
 
+bool limber_scan_found_level(struct mask *m, const int32_t *found, int64_t all, int64_t first,
+                             int64_t count, int64_t lines, int64_t length, bool *level,
+                             struct diag *d)
+{
+    struct extremes s = nothing;
+
+    for (int64_t i = first; i < first + count; i++) {
+        const struct extremes one = found_at(found, all, i);
+
+        join_extremes(&s, &one);
+    }
+    *m = (struct mask){ .scanned = true,
+                        .has_low = true,
+                        .zero = s.emax == NONE_HIGH,
+                        .special = s.special,
+                        .negative = s.negative,
+                        .lines = lines,
+                        .length = length };
+    if (!m->zero) {
+        m->emin = s.emin;
+        m->emax = s.emax;
+        m->low = s.lsb;
+        m->sig = s.sig;
+    }
+    if (!alloc_lines(m, lines))
+        return no_memory(m, d);
+    *level = limber_mask_level(m);
+    return true;
+}
+
 bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
                        struct diag *d)
 {

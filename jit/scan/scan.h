@@ -28,6 +28,12 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
 bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const int32_t *tiles,
                        int64_t lines, int64_t length, struct diag *d);
 int64_t limber_scan_tiles(int64_t lines, int64_t length);
+/* The mask of a patches matrix by limber_mask_level, from what a device found of all pixels:
+ * numbers first to first + count - 1 of each row of found.  *level: false if its lines must be
+ * scanned. */
+bool limber_scan_found_level(struct mask *m, const int32_t *found, int64_t all, int64_t first,
+                             int64_t count, int64_t lines, int64_t length, bool *level,
+                             struct diag *d);
 
 /* The mask of bytes that follows from their format, without a scan. */
 bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
