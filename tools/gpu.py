@@ -180,7 +180,8 @@ def make_plan(options):
                                                              'CTestTestfile.cmake')):
         options.absent['tests'] = 'tests were not built: cmocka or MPFR is not there'
     else:
-        plan.append(Step('tests', ['ctest', '--test-dir', options.build, '-L', '^gpu$', '-j', '8',
+        plan.append(Step('tests', ['ctest', '--test-dir', options.build, '-L', '^gpu$', '-j',
+                                   str(max(8, os.cpu_count() or 1)),
                                    '--timeout', '90' if options.carried else '300',
                                    '--output-on-failure'],
                          60, 100, False, takes_rest=True))

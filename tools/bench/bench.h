@@ -197,6 +197,8 @@ struct contender {
     char why[200];
     struct work *work;
     const struct operands *now; /* operands of the next call */
+    void *workspace; /* device memory for calls that are recorded in a graph; else NULL */
+    size_t workspace_bytes;
     void *prepared; /* the peer's own state, or Limber's prepared operand */
     void (*function)(void); /* what CALL_bound and CALL_shape call */
     int samples, repeats;

@@ -527,11 +527,26 @@ static bool queued_calls(struct series *s, const char *what)
     return end_line(s, what);
 }
 
+/* Bytes of device memory for the recorded call: twice what its operands and limbs take. */
+static size_t recorded_bytes(const struct series *s)
+{
+    return 2 * (s->c->report.workspace + s->w.bytes) + (1 << 24);
+}
+
+/* Records a call in a graph, after a call that makes it ready. */
 static void *record_graph(struct series *s)
 {
     void *graph;
     bool called;
 
+    s->c->workspace_bytes = recorded_bytes(s);
+    s->c->workspace = device_alloc(s->c->workspace_bytes);
+    if (!s->c->workspace) {
+        contender_stop(s->c, STATE_skipped, "%s", device_error());
+        return NULL;
+    }
+    if (!contender_call(s->c))
+        return NULL;
     if (!device_record()) {
         contender_stop(s->c, STATE_skipped, "%s", device_error());
         return NULL;
@@ -561,6 +576,8 @@ static bool replayed(struct series *s, const char *what)
     if (s->c->state == STATE_ok)
         result_check(&s->set, s->c);
     device_graph_free(graph);
+    device_free(s->c->workspace);
+    s->c->workspace = NULL;
     return end_line(s, what);
 }
 

@@ -339,7 +339,11 @@ static limber_status call_product(struct contender *c)
 {
     const struct work *w = c->work;
     const struct operands *o = c->now;
-    limber_queue queue = { .size = sizeof(limber_queue), .stream = device_stream() };
+    limber_queue queue = { .size = sizeof(limber_queue),
+                           .stream = device_stream(),
+                           .workspace = c->workspace,
+                           .bytes = c->workspace_bytes,
+                           .capture = c->workspace ? LIMBER_CAPTURE_READY : LIMBER_CAPTURE_NONE };
     limber_batch batch = { .size = sizeof(limber_batch),
                            .count = w->batch,
                            .a = w->m * w->k,
@@ -352,6 +356,7 @@ static limber_status call_product(struct contender *c)
     p.a = (limber_matrix){ o->a, o->fa, 0, 0 };
     p.b = (limber_matrix){ o->b, o->fb, 0, 0 };
     p.c = (limber_output){ o->y, o->fy, 0, 0 };
+    p.queue = queue.stream ? &queue : NULL;
     if (w->operation != LIMBER_OPERATION_GEMM) {
         p.operation = w->operation;
         p.conv = &w->conv;
@@ -366,7 +371,6 @@ static limber_status call_product(struct contender *c)
     p.c.row_stride = w->n;
     p.c.col_stride = 1;
     p.prepared_a = c->variant == CALL_prepared ? c->prepared : NULL;
-    p.queue = queue.stream ? &queue : NULL;
     p.batch = w->batch > 1 ? &batch : NULL;
     return limber_run(c->ctx, &p, report);
 }
@@ -555,12 +559,15 @@ static void repeat_small(struct contender *c, const struct operand_sets *s)
             return;
 }
 
-/* Warms up and chooses how many calls make a sample. */
+/* Warms up, with all sets of operands, since their data may need different kernels, and chooses how
+ * many calls make a sample. */
 static void calibrate(struct contender *c, const struct operand_sets *s, const struct timing *t)
 {
     double first, n;
 
     repeat_small(c, s);
+    if (device_stream() && !c->peer && sample(c, s, s->sets) < 0)
+        return;
     first = sample(c, s, s->sets > 2 ? 2 : s->sets);
 
     if (first < 0)
