@@ -29,7 +29,7 @@ BEGUN = time.monotonic()
 LIMIT_OF_FILE = 16 << 20
 LIMIT_OF_STEP = 1 << 20     # bytes of results.jsonl and of log.txt
 LIMIT_OF_OUTPUT = 64 << 20  # bytes that a step may print
-TAIL = 4000
+TAIL = 12000                # characters of a step's text that are kept; ncu prints 10,000
 LINES_OF_STEP = 100         # of gpu.txt, on a failed step
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROBE_SECONDS = 10
@@ -52,7 +52,7 @@ TRIED = {'ncu': ['--launch-count', '1', '--section', 'LaunchStats'],
 
 
 class Step:
-    """A process. limit and expected are in seconds; expected is for a machine with an H100.  A step
+    """A process. limit and expected are in seconds; expected is for a machine with an H200.  A step
     that takes the rest has all the time that is left, and at least its limit."""
 
     def __init__(self, name, command, limit, expected, short=True, **more):
@@ -105,12 +105,14 @@ def kinds_of_source():
 
 def rows(options, name, groups, size, limit, expected, compiling, short=True):
     """compiling: additional seconds that NVRTC takes if cubins are not carried."""
+    compiling = 0 if options.carried else compiling
+    limit += compiling
     limber = os.path.join(options.build, 'tools', 'limber')
     command = [limber, 'gpu', '--json', '--rows', groups]
     if size:
         command += ['--sizes', '24' if options.tiny else str(size)]
     return Step(name, command + ['--seconds', str(limit - 8)], limit,
-                expected + (0 if options.carried else compiling), short, timed=True,
+                expected + compiling, short, timed=True,
                 program=command + ['--seconds', '1e6', '--once'])
 
 
@@ -124,17 +126,18 @@ def tool_steps(options):
     steps = []
     for name, group, by, kernel in [('ncu-ozaki2', 'fp64', 'correct:ozaki2', 'limber_multiply'),
                                     ('ncu-fp32-f', 'fp32', 'fp32-f', 'limber_multiply'),
+                                    ('ncu-scan', 'fp64', 'correct:ozaki2', 'limber_scan'),
                                     ('ncu-pack', 'fp64', 'correct:ozaki2', 'limber_pack'),
                                     ('ncu-reconstruct', 'fp64', 'correct:ozaki2',
                                      'limber_reconstruct')]:
         steps.append(Step(name, profile + ['--kernel-name', kernel, limber, 'gpu', '--rows', group,
                                            '--by', by, '--sizes', size, '--once'],
-                          30, 10, False, tool='ncu'))
+                          30, 6, False, tool='ncu'))
     for tool in ['memcheck', 'racecheck', 'synccheck']:
         program = [limber, 'gpu', '--rows', 'fp64,fp32,int', '--by', 'correct:ozaki2,fp32-f,exact',
                    '--sizes', small, '--once']
         steps.append(Step(tool, ['compute-sanitizer', '--tool', tool, '--error-exitcode', '1'] +
-                          program, 45, 20, False, tool='compute-sanitizer',
+                          program, 45, 5, False, tool='compute-sanitizer',
                           program=program if tool == 'memcheck' else None))
     return steps
 
@@ -153,23 +156,23 @@ def make_plan(options):
     plan = [Step('attributes', [limber, 'gpu', '--probe'], 20, 2)]
     plan.append(Step('nvidia-smi', ['nvidia-smi', '--query-gpu=' + ATTRIBUTES, '--format=csv'],
                      10, 1, tool='nvidia-smi'))
-    plan += [Step('smoke:' + kind, [smoke, kind], 20, 2 if options.carried else 4,
+    plan += [Step('smoke:' + kind, [smoke, kind], 20, 1 if options.carried else 3,
                   kind in SHORT_SMOKE, program=[smoke, kind]) for kind in kinds]
-    plan += [rows(options, 'fp64-4096', 'fp64', 4096, 45, 10, 12),
+    plan += [rows(options, 'fp64-4096', 'fp64', 4096, 45, 8, 25),
              rows(options, 'fp32-4096', 'fp32', 4096, 45, 10, 12),
-             rows(options, 'int8-4096', 'int', 4096, 30, 7, 5),
+             rows(options, 'int8-4096', 'int', 4096, 30, 5, 5),
              rows(options, 'units-4096', 'units', 4096, 30, 8, 4),
-             rows(options, 'fp64-8192', 'fp64', 8192, 30, 12, 6),
+             rows(options, 'fp64-8192', 'fp64', 8192, 45, 15, 20),
              rows(options, 'fp32-8192', 'fp32', 8192, 30, 12, 6),
-             rows(options, 'int8-8192', 'int', 8192, 30, 9, 2, False),
-             rows(options, 'units-8192', 'units', 8192, 30, 9, 2, False),
-             rows(options, 'fp64-2048', 'fp64', 2048, 30, 8, 6, False),
+             rows(options, 'int8-8192', 'int', 8192, 30, 5, 2, False),
+             rows(options, 'units-8192', 'units', 8192, 30, 7, 2, False),
+             rows(options, 'fp64-2048', 'fp64', 2048, 30, 8, 15, False),
              rows(options, 'fp32-2048', 'fp32', 2048, 30, 8, 6, False),
              rows(options, 'int8-2048', 'int', '2048,1024', 30, 6, 2, False),
              rows(options, 'units-2048', 'units', '2048,1024', 30, 6, 2, False),
-             rows(options, 'fp64-1024', 'fp64', 1024, 30, 7, 6, False),
-             rows(options, 'fp32-1024', 'fp32', 1024, 30, 7, 6, False),
-             rows(options, 'quad-4096', 'quad', 4096, 40, 10, 3, False)]
+             rows(options, 'fp64-1024', 'fp64', 1024, 30, 7, 20, False),
+             rows(options, 'fp32-1024', 'fp32', 1024, 30, 6, 6, False),
+             rows(options, 'quad-4096', 'quad', 4096, 40, 7, 5, False)]
     if not options.tiny:
         plan += [rows(options, 'conv', 'conv', None, 60, 30, 12, False),
                  rows(options, 'small', 'small', None, 40, 12, 6, False)]
