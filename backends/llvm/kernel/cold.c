@@ -443,6 +443,28 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
               size, room);
 }
 
+/* Transposes a block of elements, whose number and size are constants. */
+static inline __attribute__((always_inline)) void turn(const struct packed *o,
+                                                       const int64_t part[4], size_t size,
+                                                       char *room)
+{
+    for (int64_t l = 0; l < part[1]; l++) {
+        const char *from = limber_view_at(&o->view, o->line0 + part[0] + l, part[2], (int)size);
+
+        for (size_t p = 0; p < KERNEL_BLOCK; p++)
+            copy(room + (p * KERNEL_LANES + (size_t)l) * size, from + p * size, size);
+    }
+}
+
+/* Transposes a block of elements of 8 or 16 bits. */
+static void turn_small(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
+    if (size == 1)
+        turn(o, part, 1, room);
+    else
+        turn(o, part, 2, room);
+}
+
 /* kernel_cold.rows: copies part { first line, lines, first p, elements } of an operand into a block
  * with sixteen lines side by side, and zeros where nothing is. */
 static void rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)
@@ -465,6 +487,8 @@ static void rows(const struct kernel_call *c, int side, const int64_t part[4], c
         memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
     if (o->view.patch)
         windows(o, part, size, room);
+    else if (o->view.p == 1 && part[3] == KERNEL_BLOCK && size <= 2 && !o->view.tile_subset)
+        turn_small(o, part, size, room);
     else
         spread(o, part, size, room);
 }
@@ -504,9 +528,46 @@ static void words_of_bytes(const struct kernel_call *c, int side, const int64_t 
     limber_transpose_here()(line, 4, KERNEL_LANES, room, KERNEL_LANES * 4, 16);
 }
 
+/* The number of a code of at most 16 bits, of a format with subnormal numbers and a sign. */
+static double small_float(limber_format f, uint32_t code)
+{
+    const int sign = f.exp_bits + f.frac_bits;
+    const uint32_t all = (1u << sign) - 1, top = all >> f.frac_bits << f.frac_bits;
+    const uint32_t size = code & all;
+    const bool past = f.flags & LIMBER_FORMAT_FINITE ? false :
+                      f.flags & LIMBER_FORMAT_NO_INF ? size == all :
+                                                       size >= top;
+    uint64_t bits = ((uint64_t)size << (52 - f.frac_bits)) + ((uint64_t)(1023 - f.bias) << 52);
+    double x;
+
+    if (size >> f.frac_bits == 0) {
+        x = (double)size * ldexp(1, 1 - f.bias - f.frac_bits);
+        memcpy(&bits, &x, sizeof bits);
+    }
+    if (past)
+        bits = (uint64_t)size << (52 - f.frac_bits) | (uint64_t)2047 << 52;
+    bits |= (uint64_t)(code >> sign & 1) << 63;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* True if small_float knows the format. */
+static bool is_small_float(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size <= 2 && !f.carried && f.exp_bits <= 10 &&
+           f.bias > -500 && f.bias < 1000 &&
+           !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
+}
+
 /* kernel_cold.load: converts n elements of a format that FP64 contains. */
 static void load(limber_format f, const char *from, double *to, int n)
 {
+    if (is_small_float(f)) {
+        for (int i = 0; i < n; i++)
+            to[i] = small_float(f, f.size == 1 ? (uint8_t)from[i] :
+                                                 ((const uint16_t *)(const void *)from)[i]);
+        return;
+    }
     for (int i = 0; i < n; i++) {
         const char *at = from + i * f.size;
         struct limber_num x;

@@ -41,7 +41,7 @@ FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
     v = (v8d)bits;
     r = (v + unit) - unit;
     few = (v8l)(r * (1 / quantum) + 0x1p52) & ((1LL << 52) - 1);
-    code = choose((v8l)r >= least, ((v8l)r - bias) >> shift, few);
+    code = choose((v8l)r >= least, (v8l)((v8u)((v8l)r - bias) >> shift), few); /* not negative */
     code = choose(code > largest, over, code);
     code |= ((v8l)x < 0) & (1LL << (f.frac_bits + f.exp_bits));
     return choose((v8l)(x != x), all_l(nan), code);

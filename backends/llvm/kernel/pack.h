@@ -76,6 +76,35 @@ FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[PIECES])
         x[i] = (v8d)(((v8l)TRUNC(x[i]) & keep) | sign);
 }
 
+/* True for formats of 8 or 16 bits whose numbers, also the subnormal ones, FP32 has as normal
+ * numbers. */
+FLAT int fits_single(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size <= 2 && !f.carried && f.exp_bits <= 7 &&
+           f.bias >= 0 && f.bias + f.frac_bits < 120 &&
+           !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
+}
+
+/* The numbers with these codes. */
+FLAT v16f small_singles(limber_format f, v16i code)
+{
+    const int shift = 23 - f.frac_bits, sign = f.exp_bits + f.frac_bits;
+    const int all = (1 << sign) - 1, top = all >> f.frac_bits << f.frac_bits;
+    const float quantum = (float)power_of_two(1 - f.bias - f.frac_bits);
+    v16i size = code & all, normal = (size << shift) + ((127 - f.bias) << 23), past;
+    v16i few = (v16i)(TO(v16f, size) * quantum), low = (v16i)(size < 1 << f.frac_bits);
+    v16i v = (normal & ~low) | (few & low);
+
+    if (f.flags & LIMBER_FORMAT_FINITE)
+        past = size & 0;
+    else if (f.flags & LIMBER_FORMAT_NO_INF)
+        past = (v16i)(size == all);
+    else
+        past = (v16i)(size >= top);
+    v = (v & ~past) | (((size << shift) | 255 << 23) & past);
+    return (v16f)(v | (v16i)((v16u)code >> sign << 31));
+}
+
 /* Loads eight elements as sums of pieces, unscaled except for binary128. */
 FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
 {
@@ -551,6 +580,13 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 
         if (single) {
             v16f x = LOAD(v16f, from + p * stride);
+
+            low[0] = TO(v8d, LOW(x));
+            high[0] = TO(v8d, HIGH(x));
+        } else if (fits_single(w->as->f)) {
+            const char *at = from + p * stride;
+            v16f x = w->as->f.size == 2 ? small_singles(w->as->f, TO(v16i, LOAD(v16h, at))) :
+                                          small_singles(w->as->f, TO(v16i, LOAD(v16b, at)));
 
             low[0] = TO(v8d, LOW(x));
             high[0] = TO(v8d, HIGH(x));
