@@ -563,9 +563,13 @@ static bool is_small_float(limber_format f)
 static void load(limber_format f, const char *from, double *to, int n)
 {
     if (is_small_float(f)) {
-        for (int i = 0; i < n; i++)
-            to[i] = small_float(f, f.size == 1 ? (uint8_t)from[i] :
-                                                 ((const uint16_t *)(const void *)from)[i]);
+        for (int i = 0; i < n; i++) {
+            uint16_t code = (uint8_t)from[i];
+
+            if (f.size == 2)
+                memcpy(&code, from + 2 * i, 2);
+            to[i] = small_float(f, code);
+        }
         return;
     }
     for (int i = 0; i < n; i++) {
