@@ -197,7 +197,7 @@ static bool make_job(const struct device_scan *s, limber_format f, bool may_scan
     j->job = (struct scan_job){
         .v = s->v, .matrices = s->matrices, .each = s->each, .lines = s->lines, .length = s->length
     };
-    j->of_images = may_scan_images && scan_images(s, f, j);
+    j->of_images = may_scan_images && !s->each_line && scan_images(s, f, j);
     if (s->matrices == 1 && limber_view_strided(s->v))
         tiles = limber_scan_tiles(s->lines, s->length);
     all = j->job.matrices * j->job.lines;
@@ -225,7 +225,7 @@ static bool make_masks(const struct device_scan *s, const struct remote_job *j, 
         } else {
             ok = limber_scan_found(&s->m[g], j->job.found + g * s->lines, all, j->job.tiles,
                                    s->lines, s->length, d);
-            if (ok && limber_view_pixels(&ignored, s->v, s->lines, s->length))
+            if (ok && !s->each_line && limber_view_pixels(&ignored, s->v, s->lines, s->length))
                 limber_mask_level(&s->m[g]);
         }
     *lines = ok && !level;
@@ -275,7 +275,9 @@ bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int c
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
                         int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
 {
-    const struct device_scan s = { m, 1, { 0, NULL }, v, lines, length };
+    const struct device_scan s = {
+        .m = m, .matrices = 1, .v = v, .lines = lines, .length = length, .each_line = true
+    };
 
     return limber_device_scans(ctx, &s, 1, f, q, d);
 }

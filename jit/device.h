@@ -11,6 +11,7 @@ bool limber_device_holds(const limber_context *ctx, const void *p);
 bool limber_device_records(const limber_context *ctx, const limber_queue *q);
 /* Gets the kernel that scans operands of a format; release it with limber_kernels_put. */
 bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **e, struct diag *d);
+/* Scans each line of one matrix. */
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
                         int64_t lines, int64_t length, const limber_queue *q, struct diag *d);
 /* A scan of several matrices of lines x length elements that lie like the first, and their
@@ -21,6 +22,7 @@ struct device_scan {
     struct spread each;
     const struct view *v;
     int64_t lines, length;
+    bool each_line; /* of a patches matrix: its images do not suffice */
 };
 /* Runs one or two scans of one format in one launch. */
 bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int count,

@@ -77,21 +77,28 @@ static bool are_bytes(const struct product_request *r)
 
 /* Under `native` on a device, whether a scan may find a scheme that is faster, the scan's time
  * included, than the device's own unit or cuBLAS.  It is assumed that FP32 needs 3 products of FP16
- * and FP64 14 of bytes.  Measured on an H200: a scan keeps the call waiting for 50 us, and reads a
- * third of the bandwidth; units and cuBLAS reach these shares of their peaks. */
+ * and FP64 18 of bytes (uniform numbers take 16, normal ones 22).  Measured on an H200
+ * (docs/measured/gpu-h200.md): the shares of peaks; the 50 us that a scan keeps the call waiting;
+ * the bytes that memory moves in the time of scanning and cutting an element, and of making C from
+ * a remainder. */
 static bool scan_may_pay(const struct product_request *r, const struct target *t)
 {
     const bool single = limber_format_embeds(r->a, LIMBER_F32) &&
                         limber_format_embeds(r->b, LIMBER_F32) && limber_format_sig(r->c) <= 24;
-    const double rate = t->rate[single ? UNIT_f16 : UNIT_i8], products = single ? 3 : 14;
-    const double own = t->rate[single ? UNIT_f32 : UNIT_f64] *
-                       (limber_target_has(t, "cublas") ? single ? 0.76 : 0.9 : 0.5);
-    const double work = (double)r->m * (double)r->n * (double)r->k * (double)r->groups;
-    const double elements = ((double)r->m + (double)r->n) * (double)r->k * (double)r->groups;
-    const double bytes = 3 * (single ? 4 : 8) + 2 * products * (single ? 2 : 1);
+    const bool cublas = limber_target_has(t, "cublas") && limber_format_is_binary(r->a) &&
+                        limber_format_equal(r->a, r->b) && limber_format_equal(r->a, r->c);
+    const double rate = t->rate[single ? UNIT_f16 : UNIT_i8], products = single ? 3 : 18;
+    const double own = t->rate[single ? UNIT_f32 : UNIT_f64] * (!cublas ? 0.5 :
+                                                                single  ? 0.76 :
+                                                                          0.9);
+    const double m = (double)r->m, n = (double)r->n, k = (double)r->k, groups = (double)r->groups;
+    const double element = single ? 13 + 9 * products : 26 + 4.7 * products;
+    const double result = single ? 0 : 3 * products;
+    const double bytes = (m + n) * k * element + m * n * result;
 
     return !(own > 0) || !(rate > 0) ||
-           work * products / (0.75 * rate) + elements * bytes / t->bandwidth + 50e-6 < work / own;
+           m * n * k * groups * products / (0.75 * rate) + groups * bytes / t->bandwidth + 50e-6 <
+               m * n * k * groups / own;
 }
 
 enum data_need limber_data_need(const struct product_request *r, const struct target *t)

@@ -57,6 +57,13 @@ const struct mask *limber_mask_of(const struct problem *p, const struct mask *m,
     return &m[matrix_count(p, left) == 1 ? 0 : g];
 }
 
+/* True if each window of an image is to be scanned on its own: a scheme that the caller names may
+ * need a narrower range than the whole image has. */
+static bool scans_each_line(const struct problem *p)
+{
+    return p->contract.scheme != NULL;
+}
+
 /* One operand's matrices, scanned one after another. */
 struct scanning {
     limber_context *ctx;
@@ -88,10 +95,18 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
         return true;
     }
     if (limber_device_holds(s->ctx, v.data))
-        return limber_device_scan(s->ctx, m, &v, f, lines, p->k, p->queue, d);
+        return limber_device_scans(s->ctx,
+                                   &(struct device_scan){ .m = m,
+                                                          .matrices = 1,
+                                                          .v = &v,
+                                                          .lines = lines,
+                                                          .length = p->k,
+                                                          .each_line = scans_each_line(p) },
+                                   1, f, p->queue, d);
     if (!limber_scan(m, &v, f, lines, p->k, depth, s->r, d))
         return false;
-    if (limber_is_device(&s->ctx->machine.target) && limber_view_pixels(&ignored, &v, lines, p->k))
+    if (limber_is_device(&s->ctx->machine.target) && !scans_each_line(p) &&
+        limber_view_pixels(&ignored, &v, lines, p->k))
         limber_mask_level(m); /* as a scan on the device does */
     return true;
 }
@@ -120,7 +135,8 @@ static struct device_scan remote_scan(const struct problem *p, struct mask *m, b
                                  .each = left ? limber_groups_a(p) : limber_groups_b(p),
                                  .v = left ? &p->a : &p->b,
                                  .lines = left ? p->m : p->n,
-                                 .length = p->k };
+                                 .length = p->k,
+                                 .each_line = scans_each_line(p) };
 }
 
 static void join_masks(struct mask *all, const struct mask *m, int64_t count)

@@ -146,6 +146,68 @@ static void convolve(limber_contract contract, const char *format, const char *r
     drop_tensors(&t);
 }
 
+/* Convolves FP32 images, the second one 2^`down` times as large, from host and from device memory.
+ * The status and the bits are the same; under `correct` they are the interpreter's, too. */
+static limber_status convolve_unlike_images(limber_contract contract, int down,
+                                            limber_report *report)
+{
+    const struct layer *l = &layers[0];
+    struct tensors t = make_tensors(l, "f32", "f32", DATA_unit);
+    limber_conv shape = shape_of(l);
+    size_t bytes = t.ny * t.fy.size;
+    char *got = malloc(bytes), *want = malloc(bytes);
+    limber_report host = LIMBER_REPORT_INIT;
+    limber_status status;
+    struct there x, w, y;
+
+    for (size_t i = t.nx / 2; i < t.nx; i++)
+        ((float *)(void *)t.x)[i] = ldexpf(((float *)(void *)t.x)[i], down);
+    x = gpu_put(t.x, t.nx * t.f.size);
+    w = gpu_put(t.w, t.nw * t.f.size);
+    y = gpu_put(t.y, bytes);
+    status = limber_conv2d(cuda, &contract, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f,
+                           NULL, (void *)y.at, t.fy, report);
+    assert_int_equal(
+        limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, want, t.fy, &host),
+        status);
+    gpu_get(got, y);
+    if (!status) {
+        assert_memory_equal(got, want, bytes);
+        assert_string_equal(report->kernel, host.kernel);
+    }
+    if (!status && contract.promise == LIMBER_CONTRACT_CORRECT) {
+        assert_int_equal(limber_conv2d(reference, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL,
+                                       want, t.fy, NULL),
+                         LIMBER_STATUS_OK);
+        assert_memory_equal(got, want, bytes);
+    }
+    gpu_drop(x);
+    gpu_drop(w);
+    gpu_drop(y);
+    free(got);
+    free(want);
+    drop_tensors(&t);
+    return status;
+}
+
+/* A GPU scans images as wholes, unless they differ too much, and unless the caller names a scheme,
+ * which each window on its own may suit. */
+static void images_may_differ_in_magnitude(void **state)
+{
+    limber_contract named_scheme = native;
+    limber_report one = LIMBER_REPORT_INIT, other = LIMBER_REPORT_INIT;
+
+    (void)state;
+    named_scheme.promise = LIMBER_CONTRACT_FAST;
+    named_scheme.scheme = "fp32-f";
+    for (int down = 0; down >= -60; down -= 20) {
+        if (convolve_unlike_images(named_scheme, down, &one))
+            fail_msg("2^%d: %s", down, limber_error_text());
+        assert_int_equal(convolve_unlike_images(correct, down, &other), LIMBER_STATUS_OK);
+        assert_int_equal(convolve_unlike_images(native, down, &other), LIMBER_STATUS_OK);
+    }
+}
+
 /* A gradient's problem, in host and device memory: the tensors that forward reads or writes, of
  * random data. */
 struct gradient {
@@ -828,6 +890,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(images_may_differ_in_magnitude),
         cmocka_unit_test(gradients_have_the_bits_of_the_interpreter),
         cmocka_unit_test(gradients_of_every_scheme),
         cmocka_unit_test(units_have_the_bits_of_the_interpreter),

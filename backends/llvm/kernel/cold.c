@@ -545,7 +545,8 @@ static double small_float(limber_format f, uint32_t code)
         memcpy(&bits, &x, sizeof bits);
     }
     if (past)
-        bits = (uint64_t)size << (52 - f.frac_bits) | (uint64_t)2047 << 52;
+        bits = (uint64_t)size << (52 - f.frac_bits) | (uint64_t)2047 << 52 |
+               (f.flags & LIMBER_FORMAT_NO_INF ? (uint64_t)1 << 51 : 0);
     bits |= (uint64_t)(code >> sign & 1) << 63;
     memcpy(&x, &bits, sizeof x);
     return x;

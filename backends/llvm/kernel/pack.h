@@ -91,6 +91,7 @@ FLAT v16f small_singles(limber_format f, v16i code)
     const int shift = 23 - f.frac_bits, sign = f.exp_bits + f.frac_bits;
     const int all = (1 << sign) - 1, top = all >> f.frac_bits << f.frac_bits;
     const float quantum = (float)power_of_two(1 - f.bias - f.frac_bits);
+    const int nan = f.flags & LIMBER_FORMAT_NO_INF ? 1 << 22 : 0; /* there is no fraction in some */
     v16i size = code & all, normal = (size << shift) + ((127 - f.bias) << 23), past;
     v16i few = (v16i)(TO(v16f, size) * quantum), low = (v16i)(size < 1 << f.frac_bits);
     v16i v = (normal & ~low) | (few & low);
@@ -101,7 +102,7 @@ FLAT v16f small_singles(limber_format f, v16i code)
         past = (v16i)(size == all);
     else
         past = (v16i)(size >= top);
-    v = (v & ~past) | (((size << shift) | 255 << 23) & past);
+    v = (v & ~past) | (((size << shift) | 255 << 23 | nan) & past);
     return (v16f)(v | (v16i)((v16u)code >> sign << 31));
 }
 
