@@ -86,8 +86,10 @@ static void check(const char *name, limber_format to, bool across, bool right)
 
 static void every_code_is_its_number(void **state)
 {
-    static const char *const names[] = { "f16",  "bf16", "e5m2", "e4m3",   "e4m3fnuz", "e5m2fnuz",
-                                         "e3m2", "e2m3", "e2m1", "posit8", "posit16" };
+    static const char *const names[] = {
+        "f16",  "bf16", "e5m2",   "e4m3",    "e4m3fnuz",         "e5m2fnuz",         "e3m2",
+        "e2m3", "e2m1", "posit8", "posit16", "(1,7,0,63,1,1,0)", "(1,5,10,15,0,2,0)"
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
