@@ -870,9 +870,10 @@ def main():
     if options.plan:
         return print_plan(steps, options.used, options.deadline)
     least = min(step.limit for step in steps)
-    if options.deadline < least:
-        usage('--deadline %g is too short for any step: the least limit is %g s' %
-              (options.deadline, least))
+    longest = max(steps, key=lambda s: s.limit)
+    if options.deadline < longest.limit:
+        usage('--deadline %g is too short for %s, whose limit is %g s; --limit or --steps change '
+              'that' % (options.deadline, longest.name, longest.limit))
     if options.check:
         print('%g%s' % (options.deadline, ' tests' * any(s.name == 'tests' for s in steps)))
         return 0

@@ -304,13 +304,14 @@ def tools():
 
 
 def limits():
-    list_of, _ = steps('deadline', 1, '--steps', 'attributes,fp64-4096', '--deadline', '30')
+    list_of, _ = steps('deadline', 1, '--steps', 'attributes,fp64-4096', '--deadline', '310',
+                       '--used', '280')
     check(list_of[0]['exit'] == 0 and 'does not fit' in list_of[1]['skipped'], 'the deadline',
           json.dumps(list_of))
     status, text = run('--used', '575', BUILD, os.path.join(WORK, 'none'))
     check(status == 1 and '575 s of 580 s were used by the build' in text,
           'a build that took the time', text)
-    refused('--deadline 5 is too short for any step', '--deadline', '5', BUILD,
+    refused('--deadline 5 is too short for', '--deadline', '5', BUILD,
             os.path.join(WORK, 'none'))
     folder = os.path.join(WORK, 'none')
     status, text = run(BUILD, folder, LIMBER_CUDA='nowhere.so')
